@@ -1,0 +1,401 @@
+use std::path::PathBuf;
+
+use crate::fetch::Attempts;
+use crate::suggestion::Suggestion;
+
+/// An error of somebody else's code, kept as the cause of ours.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why data could not be found, fetched, read or batched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A source specification without a scheme that we know.
+    #[error("`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`{suggestion}")]
+    UnknownScheme {
+        /// The whole specification.
+        spec: String,
+        /// The nearest thing that would work.
+        suggestion: Suggestion,
+    },
+    /// A name that is not one of those we know.
+    #[error("unknown {what} `{found}`: expected one of {expected}{suggestion}")]
+    UnknownName {
+        /// What kind of name it is.
+        what: &'static str,
+        /// The name given.
+        found: String,
+        /// The names there are.
+        expected: String,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A setting with a value that makes no sense.
+    #[error("`{setting}` is {found}, but must be {expected}")]
+    BadSetting {
+        /// The setting.
+        setting: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+
+    /// A file or folder that the operating system would not let us use.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    File {
+        /// What we were about to do, as a verb.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A compressed file that ends early or is damaged.
+    #[error("`{}` is not a whole gzip file ({source}): fetch or copy it again", path.display())]
+    BrokenGzip {
+        /// The file.
+        path: PathBuf,
+        /// What the decompressor said.
+        source: std::io::Error,
+    },
+
+    /// A file that does not begin as an IDX file does.
+    #[error(
+        "`{}` is not an IDX file: expected two zero bytes, a type (08, 09, 0b, 0c, 0d, 0e) and a rank from 1 to 4, found {found:02x?}",
+        path.display()
+    )]
+    IdxMagic {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes.
+        found: Vec<u8>,
+    },
+    /// An IDX file that does not hold what its header promises.
+    #[error(
+        "`{}` promises {expected} bytes in its header, but holds {found}: it is cut off or damaged, copy it again",
+        path.display()
+    )]
+    IdxLength {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that the header stands for, as text since they may overflow every integer.
+        expected: String,
+        /// The bytes there are.
+        found: String,
+    },
+    /// An IDX file of a rank that cannot serve this purpose.
+    #[error("`{}` has rank {found}, but {purpose} need rank {expected}", path.display())]
+    IdxRank {
+        /// The file.
+        path: PathBuf,
+        /// What it was opened for.
+        purpose: &'static str,
+        /// The ranks that would do.
+        expected: &'static str,
+        /// Its rank.
+        found: usize,
+    },
+    /// Features and labels that do not belong together.
+    #[error("`{}` holds {examples} examples, but `{}` holds {labels} labels", features.display(), targets.display())]
+    LabelCount {
+        /// The file of features.
+        features: PathBuf,
+        /// Its examples.
+        examples: usize,
+        /// The file of labels.
+        targets: PathBuf,
+        /// Its labels.
+        labels: usize,
+    },
+    /// A label that is no class.
+    #[error("example {example} of {origin} has label {found}, but labels go from 0 to {last}")]
+    LabelOutOfRange {
+        /// Where the label stands.
+        origin: String,
+        /// The example.
+        example: u64,
+        /// Its label.
+        found: i64,
+        /// The largest label allowed.
+        last: i64,
+    },
+    /// A number that cannot be computed with.
+    #[error("example {example} of {origin} holds {found} at place {place}, but every number must be finite")]
+    NotFinite {
+        /// Where the number stands.
+        origin: String,
+        /// The example.
+        example: u64,
+        /// Which of its numbers.
+        place: usize,
+        /// The number.
+        found: f64,
+    },
+
+    /// A row with too many or too few fields.
+    #[error("`{}` line {line}: expected {expected} fields, found {found}", path.display())]
+    RaggedRow {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Fields of the first row.
+        expected: usize,
+        /// Fields of this row.
+        found: usize,
+    },
+    /// A cell that should be a finite number.
+    #[error("`{}` line {line}, column `{column}`: expected a {expected}, found `{found}`", path.display())]
+    BadCell {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// What the cell should be.
+        expected: &'static str,
+        /// The text found.
+        found: String,
+    },
+    /// An empty cell under a rule that allows none.
+    #[error(
+        "`{}` line {line}, column `{column}`: the value is missing (found `{found}`) and the rule is `missing={rule}`{advice}",
+        path.display()
+    )]
+    MissingValue {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// The text found.
+        found: String,
+        /// The rule in force.
+        rule: String,
+        /// What else could be done.
+        advice: &'static str,
+    },
+    /// A category or class that the training file did not have.
+    #[error(
+        "`{}` line {line}, column `{column}`: `{found}` is none of the {known} names seen in training{suggestion}",
+        path.display()
+    )]
+    UnknownCategory {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// The text found.
+        found: String,
+        /// How many names there are.
+        known: usize,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A text column with so many names that one-hot columns make no sense.
+    #[error(
+        "`{}` column `{column}` has more than {limit} distinct texts: leave it out with `drop={column}`",
+        path.display()
+    )]
+    TooManyNames {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// A column that the file does not have.
+    #[error("`{}` has no column `{found}`: its columns are {columns}{suggestion}", path.display())]
+    NoSuchColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column asked for.
+        found: String,
+        /// The columns there are.
+        columns: String,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A header that names two columns alike.
+    #[error("`{}` names two columns `{column}` in its header: rename one", path.display())]
+    DuplicateColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        column: String,
+    },
+    /// A table that leaves nothing to learn from.
+    #[error("`{}` has no {what} left after its options were applied", path.display())]
+    NothingLeft {
+        /// The file.
+        path: PathBuf,
+        /// What there is none of.
+        what: &'static str,
+    },
+    /// A file that is not text.
+    #[error("`{}` line {line} is not UTF-8 text: save the file as UTF-8", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A file that was changed between the first pass and the reading of a block.
+    #[error("`{}` was changed while it was read: {what}; start again", path.display())]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+        /// How we noticed.
+        what: &'static str,
+    },
+
+    /// An example that the source does not have.
+    #[error("example {index} was asked for, but the source has {examples} examples (0 to {})", examples.saturating_sub(1))]
+    IndexOutOfRange {
+        /// The index asked for.
+        index: u64,
+        /// The examples there are.
+        examples: usize,
+    },
+    /// Arrays that do not fit together.
+    #[error("{what}: expected {expected}, found {found}")]
+    ShapeMismatch {
+        /// What does not fit.
+        what: &'static str,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A stream that ended early.
+    #[error("the stream was declared with {expected} examples, but ended after {found}")]
+    StreamEnded {
+        /// The examples declared.
+        expected: usize,
+        /// The examples it gave.
+        found: u64,
+    },
+    /// A stream that failed.
+    #[error("the stream failed at example {example}: {source}")]
+    StreamFailed {
+        /// The example that did not come.
+        example: u64,
+        /// What the stream said.
+        source: BoxError,
+    },
+    /// A prefetching thread that panicked.
+    #[error("the thread that reads batches panicked at step {step} of epoch {epoch}: {message}")]
+    LoaderPanicked {
+        /// The epoch.
+        epoch: u64,
+        /// The step in it.
+        step: u64,
+        /// What the panic said.
+        message: String,
+    },
+    /// A prefetching thread that could not be started.
+    #[error("cannot start the thread that reads batches: {source}")]
+    LoaderThread {
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// A dataset that is not in the cache while the network may not be used.
+    #[error("`{name}` is not in `{}` and fetching is off: run `paceline data fetch {name}` first", cache.display())]
+    Offline {
+        /// The dataset.
+        name: String,
+        /// Where it was looked for.
+        cache: PathBuf,
+    },
+    /// A file in the cache that was damaged while the network may not be used.
+    #[error("`{}` is damaged and fetching is off: run `paceline data fetch {name}` to replace it", path.display())]
+    DamagedCache {
+        /// The dataset.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// No place for the cache.
+    #[error("there is no folder for the cache: set PACELINE_CACHE, XDG_CACHE_HOME or HOME")]
+    NoCacheFolder,
+    /// A server that did not answer as it should.
+    #[error("{url}: {source}")]
+    Request {
+        /// What was asked for.
+        url: String,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// A download that was cut off again and again.
+    #[error("{url} broke off at {found} bytes{}", expected.map(|e| format!(" of {e}")).unwrap_or_default())]
+    BrokenDownload {
+        /// What was asked for.
+        url: String,
+        /// Its length, if the server told.
+        expected: Option<u64>,
+        /// What arrived.
+        found: u64,
+    },
+    /// A download that is longer than it can be.
+    #[error("{url} sends more than {limit} bytes, which this file cannot have")]
+    DownloadTooLarge {
+        /// What was asked for.
+        url: String,
+        /// The most that was expected.
+        limit: u64,
+    },
+    /// Bytes that are not the ones we know.
+    #[error("`{file}` from {origin} has SHA-256 {found}, expected {expected}; what arrived was deleted")]
+    Checksum {
+        /// The file.
+        file: String,
+        /// Where it came from.
+        origin: String,
+        /// The known checksum.
+        expected: String,
+        /// The checksum found.
+        found: String,
+    },
+    /// A package that does not hold a file we need.
+    #[error("{origin} does not hold `{file}` with {expected} bytes")]
+    NotInPackage {
+        /// The package.
+        origin: String,
+        /// The file.
+        file: String,
+        /// Its known length.
+        expected: u64,
+    },
+    /// A program that failed.
+    #[error("`{command}` failed: {message}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// Every place that a dataset could come from failed.
+    #[error("`{name}` could not be fetched into `{}`:{attempts}", cache.display())]
+    FetchFailed {
+        /// The dataset.
+        name: String,
+        /// Where it should have gone.
+        cache: PathBuf,
+        /// What was tried, and what each said.
+        attempts: Attempts,
+    },
+}
+
+impl Error {
+    /// Says what we were doing to which file when the operating system refused.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+}

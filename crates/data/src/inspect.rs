@@ -1,0 +1,123 @@
+use std::fmt;
+
+use paceline_model::Targets;
+
+use crate::source::for_each_piece;
+use crate::{Error, Source, TargetShape};
+
+/// More columns than these are summed up as one.
+const MOST_COLUMNS: usize = 64;
+
+/// What a source holds; prints as a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The number of examples.
+    pub examples: usize,
+    /// The shape of the features of one.
+    pub features: Vec<usize>,
+    /// How many examples each class has, if the source has classes.
+    pub classes: Vec<(String, u64)>,
+    /// The features, column by column; all together as one if there are more than 64.
+    pub columns: Vec<ColumnSummary>,
+    /// The target values, column by column, if the source has them.
+    pub targets: Vec<ColumnSummary>,
+}
+
+/// What one column holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnSummary {
+    /// Its name.
+    pub name: String,
+    /// The smallest value.
+    pub minimum: f32,
+    /// The mean.
+    pub mean: f64,
+    /// The largest value.
+    pub maximum: f32,
+}
+
+impl ColumnSummary {
+    fn new(name: String) -> Self {
+        Self { name, minimum: f32::INFINITY, mean: 0.0, maximum: f32::NEG_INFINITY }
+    }
+
+    /// Adds to the limits and, for now, to the sum in `mean`.
+    fn add(&mut self, value: f32) {
+        self.minimum = self.minimum.min(value);
+        self.maximum = self.maximum.max(value);
+        self.mean += f64::from(value);
+    }
+}
+
+/// Sums up a source in one pass and bounded memory.
+pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
+    let shape = source.shape();
+    let width = shape.width();
+    let names = source.schema().map(|schema| schema.feature_names()).filter(|names| names.len() == width);
+    let names = names.unwrap_or_else(|| (0..width).map(|at| format!("feature {at}")).collect());
+    let mut columns: Vec<ColumnSummary> = match width <= MOST_COLUMNS {
+        true => names.into_iter().map(ColumnSummary::new).collect(),
+        false => vec![ColumnSummary::new(format!("all {width} features"))],
+    };
+    let mut classes = match &shape.targets {
+        TargetShape::Classes { names } => names.iter().map(|name| (name.clone(), 0)).collect(),
+        _ => Vec::new(),
+    };
+    let mut targets: Vec<ColumnSummary> = match &shape.targets {
+        TargetShape::Values { names } => names.iter().cloned().map(ColumnSummary::new).collect(),
+        _ => Vec::new(),
+    };
+    for_each_piece(source, |batch| {
+        match &mut columns[..] {
+            [all] => batch.features.iter().for_each(|value| all.add(*value)),
+            columns => {
+                for row in batch.features.chunks_exact(width) {
+                    columns.iter_mut().zip(row).for_each(|(column, value)| column.add(*value));
+                }
+            }
+        }
+        match &batch.targets {
+            Targets::None => {}
+            Targets::Classes(found) => found.iter().for_each(|class| classes[*class as usize].1 += 1),
+            Targets::Values { width, values } => {
+                values.iter().enumerate().for_each(|(at, value)| targets[at % width].add(*value));
+            }
+        }
+        Ok(())
+    })?;
+    let examples = source.examples();
+    let per_column = if width <= MOST_COLUMNS { examples } else { examples * width };
+    columns.iter_mut().for_each(|column| column.mean /= per_column.max(1) as f64);
+    targets.iter_mut().for_each(|column| column.mean /= examples.max(1) as f64);
+    Ok(Summary { examples, features: shape.features.clone(), classes, columns, targets })
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<String> = self.features.iter().map(usize::to_string).collect();
+        writeln!(f, "{} examples of {} features", self.examples, shape.join(" × "))?;
+        if !self.classes.is_empty() {
+            let wide = width_of(self.classes.iter().map(|(name, _)| name.as_str()), "class");
+            writeln!(f, "\n{:<wide$}  {:>10}  {:>7}", "class", "examples", "share")?;
+            for (name, count) in &self.classes {
+                let share = 100.0 * *count as f64 / self.examples.max(1) as f64;
+                writeln!(f, "{name:<wide$}  {count:>10}  {share:>6.1}%")?;
+            }
+        }
+        for (title, columns) in [("column", &self.columns), ("target", &self.targets)] {
+            if columns.is_empty() {
+                continue;
+            }
+            let wide = width_of(columns.iter().map(|column| column.name.as_str()), title);
+            writeln!(f, "\n{title:<wide$}  {:>12}  {:>12}  {:>12}", "minimum", "mean", "maximum")?;
+            for ColumnSummary { name, minimum, mean, maximum, .. } in columns {
+                writeln!(f, "{name:<wide$}  {minimum:>12}  {mean:>12.4}  {maximum:>12}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn width_of<'a>(names: impl Iterator<Item = &'a str>, title: &'a str) -> usize {
+    names.chain([title]).map(|name| name.chars().count()).max().unwrap_or(0)
+}

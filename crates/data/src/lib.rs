@@ -1,0 +1,68 @@
+//! From sources to batches: readers, normalisers, shuffling, prefetching, and a cache of well-known datasets.
+//!
+//! This crate knows nothing of networks. A [`Source`] gives examples by their index; a [`Loader`] turns them into
+//! batches in an order that depends on the seed and the epoch only.
+//!
+//! ```
+//! use paceline_data::{Loader, LoaderOptions, Normaliser, OpenOptions, open};
+//!
+//! let source = open("digits:train", &OpenOptions::default())?;
+//! let normaliser = Normaliser::fit(source.default_normaliser(), &*source)?;
+//! let loader = Loader::new(source, LoaderOptions { batch: 64, normaliser, ..LoaderOptions::default() })?;
+//! let mut epoch = loader.epoch(0, 0);
+//! while let Some(batch) = epoch.next() {
+//!     let batch = batch?;
+//!     assert!(batch.features.iter().all(|value| (0.0..=1.0).contains(value)));
+//!     epoch.recycle(batch);
+//! }
+//! # Ok::<(), paceline_data::Error>(())
+//! ```
+//!
+//! # Layout
+//!
+//! - [`Source`], [`ExampleShape`], [`Order`]: what every kind of data looks like from outside (`source`).
+//! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
+//! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
+//!   `idx` over it; `table` for comma-separated values, with its [`Schema`]; [`Subset`] and [`split`] as views.
+//! - [`Normaliser`]: brings features to a range that networks learn well from.
+//! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.
+//! - [`fetch()`], [`cache_folder`]: datasets from the network, checked and kept.
+//! - [`inspect()`], [`export()`]: what a source holds, and the same for other tools.
+//! - [`Error`]: one enum, with a [`Suggestion`] where a name was misspelt.
+
+mod arrays;
+mod beside;
+mod bytes;
+mod digits;
+mod error;
+mod export;
+mod fetch;
+mod idx;
+mod inspect;
+mod loader;
+mod mnist;
+mod normaliser;
+mod open;
+mod shuffle;
+mod source;
+mod spec;
+mod stream;
+mod subset;
+mod suggestion;
+mod table;
+
+pub use arrays::Arrays;
+pub use error::{BoxError, Error};
+pub use export::{ExportFormat, export};
+pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_folder, fetch};
+pub use idx::{IdxData, IdxFile};
+pub use inspect::{ColumnSummary, Summary, inspect};
+pub use loader::{Epoch, Loader, LoaderOptions};
+pub use normaliser::{Normaliser, NormaliserKind};
+pub use open::{OpenOptions, open};
+pub use shuffle::Shuffle;
+pub use source::{ExampleShape, Order, Source, TargetShape};
+pub use stream::{Example, ExampleTarget, Stream};
+pub use subset::{Subset, split};
+pub use suggestion::Suggestion;
+pub use table::{Column, ColumnKind, Header, Missing, Schema, SchemaTarget, TableOptions, Task};

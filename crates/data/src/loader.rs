@@ -1,0 +1,240 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use paceline_model::{Batch, Targets};
+
+use crate::{Error, Normaliser, Shuffle, Source, TargetShape};
+
+/// How a source is cut into batches.
+#[derive(Clone, Debug)]
+pub struct LoaderOptions {
+    /// Examples in a batch; the last one of an epoch may be shorter.
+    pub batch: usize,
+    /// A new order for every epoch, or from first to last.
+    pub shuffle: bool,
+    /// What the order depends on, together with the epoch.
+    pub seed: u64,
+    /// Batches that are read ahead; 0 reads them only when asked.
+    pub prefetch: usize,
+    /// What is done to the features.
+    pub normaliser: Option<Normaliser>,
+    /// What an example of each class weighs, times its own weight if it has one.
+    pub class_weights: Option<Vec<f32>>,
+}
+
+impl Default for LoaderOptions {
+    fn default() -> Self {
+        Self { batch: 32, shuffle: true, seed: 0, prefetch: 2, normaliser: None, class_weights: None }
+    }
+}
+
+impl LoaderOptions {
+    fn validate(&self, source: &dyn Source) -> Result<(), Error> {
+        if self.batch == 0 {
+            let expected = "at least 1".to_owned();
+            return Err(Error::BadSetting { setting: "batch", expected, found: "0".to_owned() });
+        }
+        if let Some(normaliser) = &self.normaliser {
+            normaliser.check(source.shape().width())?;
+        }
+        let Some(weights) = &self.class_weights else { return Ok(()) };
+        let TargetShape::Classes { names } = &source.shape().targets else {
+            let (expected, found) = ("left out for data without classes".to_owned(), format!("{weights:?}"));
+            return Err(Error::BadSetting { setting: "class_weights", expected, found });
+        };
+        if weights.len() != names.len() || weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0) {
+            let expected = format!("{} finite numbers that are not negative, one for each class", names.len());
+            return Err(Error::BadSetting { setting: "class_weights", expected, found: format!("{weights:?}") });
+        }
+        Ok(())
+    }
+}
+
+/// Turns a source into batches, read ahead by a thread of its own.
+///
+/// The order depends on the seed and the epoch only, so that an epoch begun at step `s` gives the very batches that
+/// it would have given from there.
+pub struct Loader {
+    filler: Arc<Filler>,
+    /// Batches that came back, to be filled again; kept across epochs. When it is full, a batch is freed instead.
+    spare: (Sender<Batch>, Receiver<Batch>),
+}
+
+/// What the thread needs to fill a batch.
+struct Filler {
+    source: Arc<dyn Source>,
+    options: LoaderOptions,
+}
+
+impl Loader {
+    /// Checks the options against the source.
+    pub fn new(source: Arc<dyn Source>, options: LoaderOptions) -> Result<Self, Error> {
+        options.validate(&*source)?;
+        // In use at once: those ready, one being filled, one with the caller.
+        let spare = bounded(options.prefetch + 2);
+        Ok(Self { filler: Arc::new(Filler { source, options }), spare })
+    }
+
+    /// The source that batches come from.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.filler.source
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &LoaderOptions {
+        &self.filler.options
+    }
+
+    /// Batches in an epoch, a short last one included.
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.filler.steps()
+    }
+
+    /// The batches of one epoch, from step `from_step` on.
+    pub fn epoch(&self, epoch: u64, from_step: u64) -> Epoch {
+        let shuffle = self.filler.shuffle(epoch);
+        let indices = Vec::with_capacity(self.filler.options.batch.min(self.filler.source.examples()));
+        let mut steps = Steps { filler: Arc::clone(&self.filler), shuffle, epoch, next: from_step, indices };
+        let (back, spare) = self.spare.clone();
+        if self.filler.options.prefetch == 0 {
+            return Epoch { feed: Feed::Inline(steps), back, spare };
+        }
+        // When the channel is full the thread waits in `send`; dropping the receiver wakes and ends it.
+        let (sender, ready) = bounded(self.filler.options.prefetch);
+        let (refusal, buffers) = (sender.clone(), spare.clone());
+        let thread = std::thread::Builder::new().name("paceline-loader".to_owned()).spawn(move || {
+            while let Some(result) = steps.next_from(&buffers) {
+                let last = result.is_err();
+                if sender.send(result).is_err() || last {
+                    return;
+                }
+            }
+        });
+        let thread = match thread {
+            Ok(thread) => Some(thread),
+            Err(source) => {
+                refusal.send(Err(Error::LoaderThread { source })).expect("the channel is empty and has room for one");
+                None
+            }
+        };
+        Epoch { feed: Feed::Thread { ready: Some(ready), thread }, back, spare }
+    }
+}
+
+impl Filler {
+    fn steps(&self) -> u64 {
+        self.source.examples().div_ceil(self.options.batch) as u64
+    }
+
+    fn shuffle(&self, epoch: u64) -> Shuffle {
+        let examples = self.source.examples();
+        match self.options.shuffle {
+            true => Shuffle::new(examples, self.source.order(), self.options.seed, epoch),
+            false => Shuffle::none(examples),
+        }
+    }
+
+    fn fill(&self, indices: &[u64], epoch: u64, batch: &mut Batch) -> Result<(), Error> {
+        // A source without weights clears them; holding on to the vector saves an allocation per batch.
+        let held = if self.source.weighted() { None } else { batch.weights.take() };
+        self.source.read(indices, batch)?;
+        batch.epoch = epoch;
+        if let Some(normaliser) = &self.options.normaliser {
+            normaliser.apply(&mut batch.features, batch.width)?;
+        }
+        if let (Some(of_class), Targets::Classes(classes)) = (&self.options.class_weights, &batch.targets) {
+            let weights = batch.weights.get_or_insert_with(|| {
+                let mut weights = held.unwrap_or_default();
+                weights.clear();
+                weights.resize(indices.len(), 1.0);
+                weights
+            });
+            weights.iter_mut().zip(classes).for_each(|(weight, class)| *weight *= of_class[*class as usize]);
+        }
+        Ok(())
+    }
+}
+
+/// The steps of one epoch that are still to be filled.
+struct Steps {
+    filler: Arc<Filler>,
+    shuffle: Shuffle,
+    epoch: u64,
+    next: u64,
+    indices: Vec<u64>,
+}
+
+impl Steps {
+    /// Fills the next batch, a spare one if there is any; after an error there is no next one.
+    fn next_from(&mut self, spare: &Receiver<Batch>) -> Option<Result<Batch, Error>> {
+        let step = self.next;
+        if step >= self.filler.steps() {
+            return None;
+        }
+        self.next += 1;
+        let mut batch = spare.try_recv().unwrap_or_else(|_| Batch::empty());
+        let size = self.filler.options.batch as u64;
+        let positions = step * size..((step + 1) * size).min(self.shuffle.examples());
+        self.indices.clear();
+        self.indices.extend(positions.map(|position| self.shuffle.index_at(position)));
+        // A panic in a source must reach the caller as an error, not as an epoch that silently ends early.
+        let filled = catch_unwind(AssertUnwindSafe(|| self.filler.fill(&self.indices, self.epoch, &mut batch)));
+        let result = filled.unwrap_or_else(|panic| {
+            let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let message = message.or_else(|| panic.downcast_ref::<String>().cloned());
+            let message = message.unwrap_or_else(|| "no message".to_owned());
+            Err(Error::LoaderPanicked { epoch: self.epoch, step, message })
+        });
+        if result.is_err() {
+            self.next = u64::MAX;
+        }
+        Some(result.map(|()| batch))
+    }
+}
+
+/// The batches of one epoch, in order. Dropping it midway stops and joins its thread.
+pub struct Epoch {
+    feed: Feed,
+    back: Sender<Batch>,
+    spare: Receiver<Batch>,
+}
+
+enum Feed {
+    Inline(Steps),
+    Thread { ready: Option<Receiver<Result<Batch, Error>>>, thread: Option<JoinHandle<()>> },
+}
+
+impl Epoch {
+    /// The next batch, `None` at the end of the epoch; after an error comes the end.
+    #[expect(clippy::should_implement_trait, reason = "a borrowed batch goes back by `recycle` between two calls")]
+    pub fn next(&mut self) -> Option<Result<Batch, Error>> {
+        match &mut self.feed {
+            Feed::Inline(steps) => steps.next_from(&self.spare),
+            Feed::Thread { ready, .. } => ready.as_ref().expect("taken only by drop").recv().ok(),
+        }
+    }
+
+    /// Gives a batch back, so that its vectors are filled again.
+    pub fn recycle(&mut self, batch: Batch) {
+        // A full channel means that more batches came back than were lent; freeing one is all there is to do.
+        let _ = self.back.try_send(batch);
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        let Feed::Thread { ready, thread } = &mut self.feed else { return };
+        let ready = ready.take().expect("taken only here");
+        // No more than wait there now: every slot that is freed lets the thread read one more.
+        for batch in ready.try_iter().take(ready.len()).flatten() {
+            let _ = self.back.try_send(batch);
+        }
+        drop(ready);
+        if let Some(thread) = thread.take() {
+            // Panics inside a batch were caught and sent; one outside has nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}

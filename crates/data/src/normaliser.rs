@@ -1,0 +1,198 @@
+use serde::{Deserialize, Serialize};
+
+use crate::source::for_each_piece;
+use crate::{Error, Source};
+
+/// Which normaliser to fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormaliserKind {
+    /// Features stay as they are.
+    #[default]
+    None,
+    /// Every column from its smallest to its largest value becomes 0 to 1.
+    MinMax,
+    /// Every column gets mean 0 and deviation 1.
+    Standardise,
+    /// Bytes become 0 to 1.
+    Image,
+}
+
+/// Brings features to a range that networks learn well from; fitted on training data, kept with the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Normaliser {
+    /// `(x − minimum) / range`, column by column.
+    MinMax {
+        /// The smallest value of each column.
+        minimum: Vec<f32>,
+        /// The largest less the smallest; 1 for a constant column.
+        range: Vec<f32>,
+    },
+    /// `(x − mean) / deviation`, column by column.
+    Standardise {
+        /// The mean of each column.
+        mean: Vec<f32>,
+        /// The standard deviation of each column (of the whole, not of a sample); 1 for a constant column.
+        deviation: Vec<f32>,
+    },
+    /// `x / scale`.
+    Image {
+        /// The largest value a pixel can have.
+        scale: f32,
+    },
+}
+
+impl Normaliser {
+    /// Fits a normaliser to a source in one pass and bounded memory; `None` for [`NormaliserKind::None`].
+    pub fn fit(kind: NormaliserKind, source: &dyn Source) -> Result<Option<Self>, Error> {
+        Ok(match kind {
+            NormaliserKind::None => None,
+            NormaliserKind::Image => Some(Self::Image { scale: 255.0 }),
+            NormaliserKind::MinMax => Some(Self::fit_min_max(source)?),
+            NormaliserKind::Standardise => Some(Self::fit_standardise(source)?),
+        })
+    }
+
+    fn fit_min_max(source: &dyn Source) -> Result<Self, Error> {
+        let width = source.shape().width();
+        let (mut minimum, mut maximum) = (vec![f32::INFINITY; width], vec![f32::NEG_INFINITY; width]);
+        for_each_piece(source, |batch| {
+            for row in batch.features.chunks_exact(width) {
+                for (column, value) in row.iter().enumerate() {
+                    minimum[column] = minimum[column].min(*value);
+                    maximum[column] = maximum[column].max(*value);
+                }
+            }
+            Ok(())
+        })?;
+        // Without examples the limits never met a value.
+        minimum.iter_mut().filter(|value| !value.is_finite()).for_each(|value| *value = 0.0);
+        let range = minimum.iter().zip(&maximum).map(|(low, high)| divisor(f64::from(*high) - f64::from(*low)));
+        Ok(Self::MinMax { range: range.collect(), minimum })
+    }
+
+    fn fit_standardise(source: &dyn Source) -> Result<Self, Error> {
+        let width = source.shape().width();
+        let (mut mean, mut squares, mut count) = (vec![0.0f64; width], vec![0.0f64; width], 0.0f64);
+        for_each_piece(source, |batch| {
+            for row in batch.features.chunks_exact(width) {
+                count += 1.0;
+                let share = 1.0 / count;
+                // Welford 1962: squares of deviations from the running mean, so that large means cost no digits.
+                for (column, value) in row.iter().enumerate() {
+                    let delta = f64::from(*value) - mean[column];
+                    mean[column] += delta * share;
+                    squares[column] += delta * (f64::from(*value) - mean[column]);
+                }
+            }
+            Ok(())
+        })?;
+        let deviation = squares.iter().map(|sum| divisor((sum / count.max(1.0)).sqrt())).collect();
+        Ok(Self::Standardise { mean: mean.iter().map(|value| *value as f32).collect(), deviation })
+    }
+
+    /// Fails unless this normaliser fits features of this width; to be asked of one that came from a file.
+    pub fn check(&self, width: usize) -> Result<(), Error> {
+        let (shift, divisors) = match self {
+            Self::MinMax { minimum, range } => (minimum, range),
+            Self::Standardise { mean, deviation } => (mean, deviation),
+            Self::Image { scale } => return check_divisor(*scale),
+        };
+        for found in [shift.len(), divisors.len()] {
+            if found != width {
+                let what = "the number of columns of the normaliser";
+                return Err(Error::ShapeMismatch { what, expected: width.to_string(), found: found.to_string() });
+            }
+        }
+        divisors.iter().try_for_each(|divisor| check_divisor(*divisor))
+    }
+
+    /// Normalises rows of `width` numbers in place.
+    pub fn apply(&self, features: &mut [f32], width: usize) -> Result<(), Error> {
+        self.check(width)?;
+        let (shift, divisors) = match self {
+            Self::MinMax { minimum, range } => (minimum, range),
+            Self::Standardise { mean, deviation } => (mean, deviation),
+            Self::Image { scale } => {
+                features.iter_mut().for_each(|value| *value /= scale);
+                return Ok(());
+            }
+        };
+        for row in features.chunks_exact_mut(width) {
+            for ((value, shift), divisor) in row.iter_mut().zip(shift).zip(divisors) {
+                *value = (*value - shift) / divisor;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A constant column has no spread; divided by 1 it becomes 0 everywhere instead of not-a-number.
+fn divisor(spread: f64) -> f32 {
+    let spread = spread as f32;
+    if spread.is_normal() && spread > 0.0 { spread } else { 1.0 }
+}
+
+fn check_divisor(divisor: f32) -> Result<(), Error> {
+    if divisor.is_finite() && divisor > 0.0 {
+        return Ok(());
+    }
+    let expected = "finite and above 0".to_owned();
+    Err(Error::BadSetting { setting: "normaliser divisor", expected, found: divisor.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_model::Targets;
+
+    use super::{Normaliser, NormaliserKind};
+    use crate::{Arrays, Error, ExampleShape, TargetShape};
+
+    fn table() -> Arrays {
+        let shape = ExampleShape { features: vec![3], targets: TargetShape::None };
+        Arrays::new(vec![1.0, 7.0, 1e6, 2.0, 7.0, 1e6 + 1.0, 6.0, 7.0, 1e6 + 2.0], shape, Targets::None).unwrap()
+    }
+
+    #[test]
+    fn min_max_spans_zero_to_one_and_a_constant_column_becomes_zero() {
+        let normaliser = Normaliser::fit(NormaliserKind::MinMax, &table()).unwrap().unwrap();
+        let mut row = vec![1.0, 7.0, 1e6 + 1.0, 6.0, 7.0, 1e6 + 2.0];
+        normaliser.apply(&mut row, 3).unwrap();
+        assert_eq!(row, [0.0, 0.0, 0.5, 1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn standardise_gives_mean_zero_and_deviation_one_also_far_from_zero() {
+        let normaliser = Normaliser::fit(NormaliserKind::Standardise, &table()).unwrap().unwrap();
+        let mut rows = vec![1.0, 7.0, 1e6, 2.0, 7.0, 1e6 + 1.0, 6.0, 7.0, 1e6 + 2.0];
+        normaliser.apply(&mut rows, 3).unwrap();
+        for column in [0, 2] {
+            let values: Vec<f32> = rows.iter().skip(column).step_by(3).copied().collect();
+            let mean = values.iter().sum::<f32>() / 3.0;
+            let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / 3.0).sqrt();
+            assert!(mean.abs() < 1e-4 && (deviation - 1.0).abs() < 1e-4, "column {column}: {mean}, {deviation}");
+        }
+        assert!(rows.iter().skip(1).step_by(3).all(|value| *value == 0.0));
+    }
+
+    #[test]
+    fn json_keeps_every_kind_and_the_names_of_job_files() {
+        for kind in [NormaliserKind::MinMax, NormaliserKind::Standardise, NormaliserKind::Image] {
+            let normaliser = Normaliser::fit(kind, &table()).unwrap().unwrap();
+            let text = serde_json::to_string(&normaliser).unwrap();
+            assert_eq!(serde_json::from_str::<Normaliser>(&text).unwrap(), normaliser);
+            let name = serde_json::to_string(&kind).unwrap();
+            assert!(text.starts_with(&format!("{{{name}:")), "{text}");
+        }
+        let kind: NormaliserKind = serde_json::from_str("\"min_max\"").unwrap();
+        assert_eq!(kind, NormaliserKind::MinMax);
+    }
+
+    #[test]
+    fn a_normaliser_of_another_width_or_with_a_zero_divisor_is_refused() {
+        let normaliser = Normaliser::fit(NormaliserKind::MinMax, &table()).unwrap().unwrap();
+        assert!(matches!(normaliser.apply(&mut [0.0; 4], 4), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(Normaliser::Image { scale: 0.0 }.check(4), Err(Error::BadSetting { .. })));
+    }
+}

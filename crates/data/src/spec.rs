@@ -1,0 +1,102 @@
+//! The grammar of a source specification: `scheme:rest`, and for tables `csv:path?key=value&key=value`.
+
+use crate::Error;
+use crate::suggestion::{Suggestion, listed};
+
+/// The schemes there are.
+pub(crate) const SCHEMES: [&str; 4] = ["mnist", "digits", "idx", "csv"];
+
+/// A specification, split at its marks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Spec<'a> {
+    pub(crate) scheme: &'a str,
+    pub(crate) rest: &'a str,
+    /// Keys and decoded values, in the order given.
+    pub(crate) options: Vec<(&'a str, String)>,
+}
+
+impl<'a> Spec<'a> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Error> {
+        let unknown = |suggestion| Error::UnknownScheme { spec: text.to_owned(), suggestion };
+        let Some((scheme, rest)) = text.split_once(':') else {
+            let path = text.split('?').next().unwrap_or(text);
+            let suggestion = match SCHEMES.contains(&text) {
+                true => Suggestion(Some(format!("{text}:"))),
+                false if path.to_lowercase().ends_with(".csv") => Suggestion(Some(format!("csv:{text}"))),
+                false => Suggestion::nearest(text, SCHEMES),
+            };
+            return Err(unknown(suggestion));
+        };
+        if !SCHEMES.contains(&scheme) {
+            let nearest = Suggestion::nearest(scheme, SCHEMES);
+            return Err(unknown(Suggestion(nearest.0.map(|name| format!("{name}:{rest}")))));
+        }
+        // File names of other schemes may hold a question mark; only tables have options.
+        let (rest, query) = match scheme {
+            "csv" => rest.rsplit_once('?').unwrap_or((rest, "")),
+            _ => (rest, ""),
+        };
+        let mut options = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let Some((key, value)) = pair.split_once('=') else {
+                let expected = "written as `key=value`".to_owned();
+                return Err(Error::BadSetting { setting: "csv option", expected, found: format!("`{pair}`") });
+            };
+            options.push((key, percent_decoded(value)));
+        }
+        Ok(Self { scheme, rest, options })
+    }
+}
+
+/// Fails with the nearest name unless `found` is one of `known`.
+pub(crate) fn expect_name(what: &'static str, found: &str, known: &[&str]) -> Result<(), Error> {
+    if known.contains(&found) {
+        return Ok(());
+    }
+    Err(Error::UnknownName {
+        what,
+        found: found.to_owned(),
+        expected: listed(known.iter().copied()),
+        suggestion: Suggestion::nearest(found, known.iter().copied()),
+    })
+}
+
+/// Turns `%26` and the like into the characters that would otherwise end a value; anything else stays.
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut decoded, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match hex.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) if bytes[at] == b'%' => {
+                decoded.push(byte);
+                at += 3;
+            }
+            _ => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spec;
+
+    #[test]
+    fn a_table_has_a_path_and_decoded_options() {
+        let spec = Spec::parse("csv:a dir/x.csv?label=species&delimiter=%3B").unwrap();
+        assert_eq!((spec.scheme, spec.rest), ("csv", "a dir/x.csv"));
+        assert_eq!(spec.options, [("label", "species".to_owned()), ("delimiter", ";".to_owned())]);
+    }
+
+    #[test]
+    fn a_wrong_scheme_is_answered_with_the_nearest_one() {
+        let message = |spec| Spec::parse(spec).unwrap_err().to_string();
+        assert!(message("mnits:train").contains("did you mean `mnist:train`?"), "{}", message("mnits:train"));
+        assert!(message("data/iris.csv?label=x").contains("did you mean `csv:data/iris.csv?label=x`?"));
+        assert!(message("digits").contains("did you mean `digits:`?"));
+    }
+}

@@ -1,0 +1,94 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use paceline_model::Batch;
+
+use crate::shuffle::Permutation;
+use crate::source::check_indices;
+use crate::{Error, ExampleShape, NormaliserKind, Order, Schema, Source};
+
+/// A view of some examples of a source. Batches carry the indices of the underlying source.
+pub struct Subset {
+    source: Arc<dyn Source>,
+    indices: Vec<u64>,
+    order: Order,
+    /// Room for translated indices, so that reading does not allocate; whoever finds it taken makes its own.
+    room: Mutex<Vec<u64>>,
+}
+
+impl Subset {
+    /// The examples at these indices, in this order.
+    pub fn of(source: Arc<dyn Source>, indices: Vec<u64>) -> Result<Self, Error> {
+        check_indices(&indices, source.examples())?;
+        let order = match source.order() {
+            // Ascending indices keep neighbours near each other, only more thinly.
+            Order::Blocks { size } if indices.is_sorted() => {
+                let kept = size as f64 * indices.len() as f64 / source.examples().max(1) as f64;
+                Order::Blocks { size: (kept as usize).max(1) }
+            }
+            Order::Blocks { .. } | Order::Any => Order::Any,
+            Order::Sequential => Order::Sequential,
+        };
+        Ok(Self { source, indices, order, room: Mutex::new(Vec::new()) })
+    }
+
+    /// The first `examples` examples, or all if there are fewer.
+    pub fn first(source: Arc<dyn Source>, examples: usize) -> Self {
+        let examples = examples.min(source.examples()) as u64;
+        Self::of(source, (0..examples).collect()).expect("these indices exist")
+    }
+}
+
+/// Splits a source by chance: the first part holds `fraction` of the examples, the second the rest.
+///
+/// The same seed gives the same parts. Both keep the order of the source.
+#[expect(clippy::type_complexity, reason = "two sources in a pair read better than a name for them")]
+pub fn split(source: Arc<dyn Source>, fraction: f64, seed: u64) -> Result<(Arc<dyn Source>, Arc<dyn Source>), Error> {
+    if !(0.0..=1.0).contains(&fraction) {
+        let expected = "between 0 and 1".to_owned();
+        return Err(Error::BadSetting { setting: "fraction", expected, found: fraction.to_string() });
+    }
+    let examples = source.examples() as u64;
+    let first = (examples as f64 * fraction).round() as u64;
+    let chance = Permutation::new(examples, seed);
+    let mut indices: Vec<u64> = (0..examples).map(|at| chance.at(at)).collect();
+    let mut rest = indices.split_off(first as usize);
+    indices.sort_unstable();
+    rest.sort_unstable();
+    Ok((Arc::new(Subset::of(Arc::clone(&source), indices)?), Arc::new(Subset::of(source, rest)?)))
+}
+
+impl Source for Subset {
+    fn examples(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn shape(&self) -> &ExampleShape {
+        self.source.shape()
+    }
+
+    fn read(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
+        check_indices(indices, self.examples())?;
+        let mut translated = std::mem::take(&mut *self.room.lock().unwrap_or_else(PoisonError::into_inner));
+        translated.clear();
+        translated.extend(indices.iter().map(|index| self.indices[*index as usize]));
+        let read = self.source.read(&translated, batch);
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = translated;
+        read
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.source.schema()
+    }
+
+    fn default_normaliser(&self) -> NormaliserKind {
+        self.source.default_normaliser()
+    }
+
+    fn weighted(&self) -> bool {
+        self.source.weighted()
+    }
+}

@@ -1,0 +1,120 @@
+//! Tables of comma-separated values.
+//!
+//! One pass over the file fits the schema and notes where blocks of rows begin. A table that fits the memory limit is
+//! then decoded whole; a larger one is decoded block by block, by the same decoder.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use csv::Position;
+
+use crate::{Arrays, Error, NormaliserKind, OpenOptions, Source};
+
+mod blocks;
+mod decoder;
+mod fit;
+mod options;
+mod rows;
+mod schema;
+
+use blocks::{BlockTable, Cache};
+use decoder::Decoder;
+use fit::{Fitted, fit};
+pub use options::{Header, Missing, TableOptions, Task};
+use rows::Rows;
+pub use schema::{Column, ColumnKind, Schema, SchemaTarget};
+
+/// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
+const BLOCK_ROWS: usize = 1024;
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// Opens a table with the options of its specification.
+pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
+    let scanned = scan(path, pairs, options)?;
+    if scanned.examples.saturating_mul(scanned.decoder.row_bytes()) > options.memory_limit {
+        return Ok(Arc::new(scanned.into_blocks()));
+    }
+    Ok(Arc::new(scanned.into_arrays()?))
+}
+
+/// A file after the first pass.
+struct Scanned {
+    rows: Rows,
+    schema: Schema,
+    decoder: Decoder,
+    examples: usize,
+    block_rows: usize,
+    starts: Vec<Position>,
+}
+
+fn scan(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Scanned, Error> {
+    let table = TableOptions::parse(pairs)?;
+    let mut rows = Rows::open(path, &table)?;
+    let block_rows = (BLOCK_BYTES / (4 * rows.names.len().max(1))).clamp(16, BLOCK_ROWS);
+    let trained = options.schema.as_ref();
+    match trained.filter(|schema| !schema.columns.is_empty()) {
+        None => {
+            let Fitted { mut schema, rows: examples, starts } = fit(&mut rows, &table, options.targets, block_rows)?;
+            // A model of images knows classes but no columns: its classes still decide.
+            if let (SchemaTarget::Classes { names, .. }, Some(trained)) =
+                (&mut schema.target, trained.and_then(Schema::class_names))
+            {
+                *names = trained.to_vec();
+            }
+            let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
+            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts })
+        }
+        Some(trained) => {
+            let mut schema = trained.clone();
+            schema.missing = table.missing.unwrap_or(schema.missing);
+            schema.weight = table.weight.or(schema.weight);
+            let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
+            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows)?;
+            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts })
+        }
+    }
+}
+
+/// The first pass with a schema that is given: every cell is checked, and nothing is kept.
+fn check_rows(rows: &mut Rows, decoder: &Decoder, block_rows: usize) -> Result<(usize, Vec<Position>), Error> {
+    let (mut examples, mut starts, mut scratch) = (0, Vec::new(), decoder.room(1));
+    rows.restart()?;
+    while decoder.read_row(rows, &mut scratch)? {
+        if examples % block_rows == 0 {
+            starts.push(rows.position());
+        }
+        examples += 1;
+        scratch.clear();
+    }
+    match examples {
+        0 => Err(Error::NothingLeft { path: rows.path.clone(), what: "rows" }),
+        _ => Ok((examples, starts)),
+    }
+}
+
+impl Scanned {
+    fn into_blocks(self) -> BlockTable {
+        let Self { rows, schema, decoder, examples, block_rows, starts } = self;
+        BlockTable { schema, decoder, examples, block_rows, starts, cache: Mutex::new(Cache::new(rows)) }
+    }
+
+    fn into_arrays(mut self) -> Result<Arrays, Error> {
+        let mut decoded = self.decoder.room(self.examples);
+        self.rows.restart()?;
+        while self.decoder.read_row(&mut self.rows, &mut decoded)? {
+            if decoded.rows > self.examples {
+                break;
+            }
+        }
+        if decoded.rows != self.examples {
+            let what = "the number of rows is another";
+            return Err(Error::FileChanged { path: self.rows.path, what });
+        }
+        let arrays = Arrays::new(decoded.features, self.decoder.shape.clone(), decoded.targets)?;
+        let arrays = match decoded.weights {
+            Some(weights) => arrays.with_weights(weights)?,
+            None => arrays,
+        };
+        Ok(arrays.described(Some(self.schema), NormaliserKind::Standardise))
+    }
+}

@@ -1,0 +1,258 @@
+use std::collections::HashMap;
+
+use csv::StringRecord;
+use paceline_model::Targets;
+
+use super::fit::whole_number;
+use super::rows::{Cell, Rows};
+use super::{Column, ColumnKind, Missing, Schema, SchemaTarget};
+use crate::suggestion::Suggestion;
+use crate::{Error, ExampleShape, TargetShape};
+
+/// Turns the rows of one file into examples, as a schema says.
+pub(super) struct Decoder {
+    columns: Vec<(usize, Feature)>,
+    target: Target,
+    weight: Option<usize>,
+    missing: Missing,
+    pub(super) shape: ExampleShape,
+}
+
+enum Feature {
+    Number { fill: f32 },
+    Category { places: HashMap<String, usize> },
+}
+
+enum Target {
+    None,
+    Classes { field: usize, indices: HashMap<String, usize> },
+    Values { fields: Vec<usize> },
+}
+
+/// Rows that were decoded.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    pub(super) rows: usize,
+    pub(super) features: Vec<f32>,
+    pub(super) targets: Targets,
+    pub(super) weights: Option<Vec<f32>>,
+}
+
+impl Decoded {
+    pub(super) fn clear(&mut self) {
+        self.rows = 0;
+        self.features.clear();
+        match &mut self.targets {
+            Targets::None => {}
+            Targets::Classes(classes) => classes.clear(),
+            Targets::Values { values, .. } => values.clear(),
+        }
+        self.weights.iter_mut().for_each(Vec::clear);
+    }
+}
+
+impl Decoder {
+    /// Finds the columns of a schema in a file; `label` overrides the name of the label columns.
+    pub(super) fn new(schema: &Schema, rows: &Rows, label: &[String], wants_targets: bool) -> Result<Self, Error> {
+        // A file without a header and without a label holds nothing but the features, in their order.
+        let by_place = !rows.named && !wants_targets && rows.names.len() == schema.columns.len();
+        let mut columns = Vec::new();
+        for (at, Column { name, kind }) in schema.columns.iter().enumerate() {
+            let field = if by_place { at } else { rows.column(name)? };
+            let feature = match kind {
+                ColumnKind::Number { mean } => {
+                    Feature::Number { fill: if let Missing::Value(value) = schema.missing { value } else { *mean } }
+                }
+                ColumnKind::Category { names } => Feature::Category { places: numbered(names) },
+            };
+            columns.push((field, feature));
+        }
+        let target = match &schema.target {
+            _ if !wants_targets => Target::None,
+            SchemaTarget::None => Target::None,
+            SchemaTarget::Classes { column, names } => {
+                let field = rows.column(label.first().unwrap_or(column))?;
+                Target::Classes { field, indices: numbered(names) }
+            }
+            SchemaTarget::Values { columns } => {
+                let names = if label.is_empty() { columns } else { label };
+                if names.len() != columns.len() {
+                    let expected = format!("{} columns, as in training", columns.len());
+                    return Err(Error::BadSetting { setting: "label", expected, found: label.join(",") });
+                }
+                Target::Values { fields: names.iter().map(|name| rows.column(name)).collect::<Result<_, _>>()? }
+            }
+        };
+        // Weights are for training and scoring; predictions need none.
+        let weight = schema.weight.as_deref().filter(|_| wants_targets).map(|name| rows.column(name)).transpose()?;
+        let targets = match &schema.target {
+            _ if !wants_targets => TargetShape::None,
+            SchemaTarget::None => TargetShape::None,
+            SchemaTarget::Classes { names, .. } => TargetShape::Classes { names: names.clone() },
+            SchemaTarget::Values { columns } => TargetShape::Values { names: columns.clone() },
+        };
+        let shape = ExampleShape { features: vec![schema.width()], targets };
+        Ok(Self { columns, target, weight, missing: schema.missing, shape })
+    }
+
+    /// Room for this many rows.
+    pub(super) fn room(&self, rows: usize) -> Decoded {
+        Decoded {
+            rows: 0,
+            features: Vec::with_capacity(rows * self.shape.width()),
+            targets: match &self.target {
+                Target::None => Targets::None,
+                Target::Classes { .. } => Targets::Classes(Vec::with_capacity(rows)),
+                Target::Values { fields } => {
+                    Targets::Values { width: fields.len(), values: Vec::with_capacity(rows * fields.len()) }
+                }
+            },
+            weights: self.weight.map(|_| Vec::with_capacity(rows)),
+        }
+    }
+
+    /// Bytes that one decoded row takes.
+    pub(super) fn row_bytes(&self) -> usize {
+        let targets = match &self.target {
+            Target::None => 0,
+            Target::Classes { .. } => 1,
+            Target::Values { fields } => fields.len(),
+        };
+        4 * (self.shape.width() + targets + usize::from(self.weight.is_some()))
+    }
+
+    pub(super) fn weighted(&self) -> bool {
+        self.weight.is_some()
+    }
+
+    /// Reads the next row that is not dropped into `out`; `false` at the end of the file.
+    pub(super) fn read_row(&self, rows: &mut Rows, out: &mut Decoded) -> Result<bool, Error> {
+        loop {
+            let Some(record) = rows.next()? else { return Ok(false) };
+            if self.missing == Missing::Drop && self.lacks_a_value(record) {
+                continue;
+            }
+            match self.decode(record, out) {
+                Ok(()) => {
+                    out.rows += 1;
+                    return Ok(true);
+                }
+                Err(bad) => {
+                    let found = record[bad.field].to_owned();
+                    return Err(bad.explain(rows, found, self.missing));
+                }
+            }
+        }
+    }
+
+    fn lacks_a_value(&self, record: &StringRecord) -> bool {
+        let missing = |field: &usize| Cell::of(&record[*field]) == Cell::Missing;
+        let target = match &self.target {
+            Target::None => false,
+            Target::Classes { field, .. } => missing(field),
+            Target::Values { fields } => fields.iter().any(missing),
+        };
+        target || self.columns.iter().any(|(field, _)| missing(field)) || self.weight.iter().any(missing)
+    }
+
+    fn decode(&self, record: &StringRecord, out: &mut Decoded) -> Result<(), Bad> {
+        for (field, feature) in &self.columns {
+            let (text, field) = (&record[*field], *field);
+            match (feature, Cell::of(text)) {
+                (_, Cell::Missing) if self.missing == Missing::Error => return Err(Bad { field, why: Why::Missing }),
+                (Feature::Number { fill }, Cell::Missing) => out.features.push(*fill),
+                (Feature::Number { .. }, Cell::Number(number)) => out.features.push(number as f32),
+                (Feature::Number { .. }, Cell::Text(_)) => {
+                    return Err(Bad { field, why: Why::NotANumber("finite number") });
+                }
+                (Feature::Category { places }, cell) => {
+                    let place = places.get(text).copied();
+                    if place.is_none() && cell != Cell::Missing {
+                        return Err(unknown(field, text, places));
+                    }
+                    let start = out.features.len();
+                    out.features.resize(start + places.len(), 0.0);
+                    place.into_iter().for_each(|place| out.features[start + place] = 1.0);
+                }
+            }
+        }
+        match (&self.target, &mut out.targets) {
+            (Target::Classes { field, indices }, Targets::Classes(classes)) => {
+                let text = &record[*field];
+                if Cell::of(text) == Cell::Missing {
+                    return Err(Bad { field: *field, why: Why::Missing });
+                }
+                let index = indices.get(text).copied();
+                let index = index.or_else(|| indices.get(&whole_number(text)?.to_string()).copied());
+                classes.push(index.ok_or_else(|| unknown(*field, text, indices))? as u32);
+            }
+            (Target::Values { fields }, Targets::Values { values, .. }) => {
+                for field in fields {
+                    values.push(number_in(record, *field, "finite number")?);
+                }
+            }
+            _ => {}
+        }
+        if let (Some(field), Some(weights)) = (self.weight, &mut out.weights) {
+            const EXPECTED: &str = "weight, a finite number that is not negative";
+            let weight = number_in(record, field, EXPECTED)?;
+            if weight < 0.0 {
+                return Err(Bad { field, why: Why::NotANumber(EXPECTED) });
+            }
+            weights.push(weight);
+        }
+        Ok(())
+    }
+}
+
+fn numbered(names: &[String]) -> HashMap<String, usize> {
+    names.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect()
+}
+
+fn number_in(record: &StringRecord, field: usize, expected: &'static str) -> Result<f32, Bad> {
+    match Cell::of(&record[field]) {
+        Cell::Number(number) => Ok(number as f32),
+        Cell::Missing => Err(Bad { field, why: Why::Missing }),
+        Cell::Text(_) => Err(Bad { field, why: Why::NotANumber(expected) }),
+    }
+}
+
+fn unknown(field: usize, text: &str, known: &HashMap<String, usize>) -> Bad {
+    let suggestion = Suggestion::nearest(text, known.keys().map(String::as_str));
+    Bad { field, why: Why::Unknown { known: known.len(), suggestion } }
+}
+
+/// A cell that could not be decoded; where it stands is looked up only then.
+struct Bad {
+    field: usize,
+    why: Why,
+}
+
+enum Why {
+    Missing,
+    NotANumber(&'static str),
+    Unknown { known: usize, suggestion: Suggestion },
+}
+
+impl Bad {
+    fn explain(self, rows: &Rows, found: String, rule: Missing) -> Error {
+        let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[self.field].clone());
+        match self.why {
+            Why::Missing => missing_value(rows, self.field, found, rule),
+            Why::NotANumber(expected) => Error::BadCell { path, line, column, expected, found },
+            Why::Unknown { known, suggestion } => {
+                Error::UnknownCategory { path, line, column, found, known, suggestion }
+            }
+        }
+    }
+}
+
+/// A value that is missing where the rule does not help: under `missing=error`, or in a label or weight.
+pub(super) fn missing_value(rows: &Rows, field: usize, found: String, rule: Missing) -> Error {
+    let advice = match rule {
+        Missing::Error => "; `missing=drop`, `missing=mean` and `missing=value:NUMBER` are others",
+        _ => ", which does not fill in labels and weights; `missing=drop` leaves such rows out",
+    };
+    let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[field].clone());
+    Error::MissingValue { path, line, column, found, rule: rule.to_string(), advice }
+}

@@ -1,0 +1,204 @@
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
+
+use super::{Header, TableOptions};
+use crate::Error;
+use crate::suggestion::{Suggestion, listed};
+
+/// What a cell holds, judged by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cell<'a> {
+    Missing,
+    /// A number that is finite as `f32`.
+    Number(f64),
+    /// Anything else, infinite numbers among it.
+    Text(&'a str),
+}
+
+impl<'a> Cell<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
+        if text.is_empty() || MISSING.iter().any(|token| text.eq_ignore_ascii_case(token)) {
+            return Self::Missing;
+        }
+        match text.parse::<f64>() {
+            Ok(number) if (number as f32).is_finite() => Self::Number(number),
+            _ => Self::Text(text),
+        }
+    }
+}
+
+/// The rows of a file of comma-separated values, with its columns named.
+pub(super) struct Rows {
+    pub(super) path: PathBuf,
+    /// One name for each field: from the header, or the place from 0.
+    pub(super) names: Vec<String>,
+    /// Whether the names come from the file.
+    pub(super) named: bool,
+    reader: Reader<File>,
+    record: StringRecord,
+    first: Position,
+}
+
+impl Rows {
+    pub(super) fn open(path: &Path, options: &TableOptions) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::file("open", path))?;
+        let tabs = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
+        let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+        // The number of fields is checked here, to say which line; the crate's own check does not know it reliably.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .trim(Trim::All)
+            .buffer_capacity(1 << 16)
+            .from_reader(file);
+        let mut rows = Self {
+            path: path.to_owned(),
+            names: Vec::new(),
+            named: false,
+            reader,
+            record: StringRecord::new(),
+            first: Position::new(),
+        };
+        if !rows.read_record()? {
+            return Err(Error::NothingLeft { path: path.to_owned(), what: "rows" });
+        }
+        rows.named = match options.header {
+            Header::Yes => true,
+            Header::No => false,
+            Header::Auto => looks_like_header(&rows.record),
+        };
+        let place = |at: usize| at.to_string();
+        rows.names = match rows.named {
+            // Tables written with an index column leave its header empty.
+            true => {
+                rows.record.iter().enumerate().map(|(at, n)| if n.is_empty() { place(at) } else { n.into() }).collect()
+            }
+            false => (0..rows.record.len()).map(place).collect(),
+        };
+        let mut seen = HashSet::new();
+        if let Some(column) = rows.names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(Error::DuplicateColumn { path: path.to_owned(), column: column.clone() });
+        }
+        if rows.named {
+            rows.first = rows.reader.position().clone();
+        } else {
+            rows.seek(Position::new())?;
+        }
+        Ok(rows)
+    }
+
+    /// Goes back to the first row of data.
+    pub(super) fn restart(&mut self) -> Result<(), Error> {
+        self.seek(self.first.clone())
+    }
+
+    /// Goes to a row whose [`Rows::position`] was noted.
+    pub(super) fn seek(&mut self, position: Position) -> Result<(), Error> {
+        let path = &self.path;
+        self.reader.seek(position).map_err(|error| csv_error(path, error))
+    }
+
+    /// Reads the next row of data, `None` at the end; a row with too many or too few fields is an error.
+    pub(super) fn next(&mut self) -> Result<Option<&StringRecord>, Error> {
+        if !self.read_record()? {
+            return Ok(None);
+        }
+        let (expected, found) = (self.names.len(), self.record.len());
+        if expected != found {
+            return Err(Error::RaggedRow { path: self.path.clone(), line: self.line(), expected, found });
+        }
+        Ok(Some(&self.record))
+    }
+
+    fn read_record(&mut self) -> Result<bool, Error> {
+        let path = &self.path;
+        self.reader.read_record(&mut self.record).map_err(|error| csv_error(path, error))
+    }
+
+    /// Where the row that was read last begins.
+    pub(super) fn position(&self) -> Position {
+        self.record.position().cloned().unwrap_or_else(Position::new)
+    }
+
+    /// The line of the row that was read last.
+    pub(super) fn line(&self) -> u64 {
+        line_at(&self.path, self.position().byte())
+    }
+
+    /// The place of a column that is given by name or by place.
+    pub(super) fn column(&self, wanted: &str) -> Result<usize, Error> {
+        if let Some(at) = self.names.iter().position(|name| name == wanted) {
+            return Ok(at);
+        }
+        let count = self.names.len() as i64;
+        let place = wanted.parse::<i64>().ok().map(|place| if place < 0 { place + count } else { place });
+        match place {
+            Some(place) if (0..count).contains(&place) => Ok(place as usize),
+            _ => Err(Error::NoSuchColumn {
+                path: self.path.clone(),
+                found: wanted.to_owned(),
+                columns: listed(self.names.iter().map(String::as_str)),
+                suggestion: Suggestion::nearest(wanted, self.names.iter().map(String::as_str)),
+            }),
+        }
+    }
+}
+
+fn looks_like_header(record: &StringRecord) -> bool {
+    record.iter().all(|text| text.is_empty() || matches!(Cell::of(text), Cell::Text(_)))
+        && record.iter().any(|text| !text.is_empty())
+}
+
+fn csv_error(path: &Path, error: csv::Error) -> Error {
+    let path = path.to_owned();
+    match error.into_kind() {
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            Error::NotUtf8 { line: pos.map_or(1, |position| line_at(&path, position.byte())), path }
+        }
+        csv::ErrorKind::Io(source) => Error::File { action: "read", path, source },
+        other => {
+            let source = std::io::Error::other(format!("{other:?}"));
+            Error::File { action: "read", path, source }
+        }
+    }
+}
+
+/// The line on which the row at this offset begins, counted in the file itself.
+///
+/// The parser's own count is behind in files with Windows line ends and after empty lines. Only errors ask, so that
+/// reading the file once more costs nothing in a good run; where that fails, the first line is as good as any.
+pub(super) fn line_at(path: &Path, offset: u64) -> u64 {
+    let Ok(file) = File::open(path) else { return 1 };
+    let mut line = 1;
+    for (at, byte) in BufReader::new(file).bytes().enumerate() {
+        match byte {
+            Ok(b'\n') => line += 1,
+            Ok(b'\r') => {}
+            Ok(_) if (at as u64) < offset => {}
+            _ => break,
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cell;
+
+    #[test]
+    fn cells_are_told_apart() {
+        for missing in ["", "NA", "n/a", "NaN", "nan", "null", "?"] {
+            assert_eq!(Cell::of(missing), Cell::Missing);
+        }
+        assert_eq!(Cell::of("-1.5e3"), Cell::Number(-1500.0));
+        for text in ["inf", "-Infinity", "1e39", "1,5", "red"] {
+            assert_eq!(Cell::of(text), Cell::Text(text));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use serde::{Deserialize, Serialize};
+
+use super::Missing;
+
+/// What a table's columns mean, fitted on the training file and kept with the model, so that other files are read in
+/// the same way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// The columns that become features, in this order; none for a source that is not a table.
+    pub columns: Vec<Column>,
+    /// What is to be predicted.
+    pub target: SchemaTarget,
+    /// The column that holds the weight of each example.
+    pub weight: Option<String>,
+    /// What is done about missing values.
+    pub missing: Missing,
+}
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its name in the header, or its place from 0 in a file without one.
+    pub name: String,
+    /// How it becomes features.
+    pub kind: ColumnKind,
+}
+
+/// How a column becomes features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ColumnKind {
+    /// One feature.
+    Number {
+        /// The mean over the training file, which `missing=mean` puts in empty cells.
+        mean: f32,
+    },
+    /// One feature for each name: 1 for the name in the cell, 0 for the others; all 0 for a missing value.
+    Category {
+        /// The names, sorted.
+        names: Vec<String>,
+    },
+}
+
+/// Which columns are to be predicted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SchemaTarget {
+    /// None.
+    #[default]
+    None,
+    /// One column of classes.
+    Classes {
+        /// The label column; empty for a source that is not a table.
+        column: String,
+        /// The class names, in the order of their indices.
+        names: Vec<String>,
+    },
+    /// Columns of numbers.
+    Values {
+        /// The target columns.
+        columns: Vec<String>,
+    },
+}
+
+impl Schema {
+    /// The schema of a source that has classes but no columns, such as images.
+    pub fn of_classes(names: Vec<String>) -> Self {
+        Self { target: SchemaTarget::Classes { column: String::new(), names }, ..Self::default() }
+    }
+
+    /// The class names, if classes are to be predicted.
+    pub fn class_names(&self) -> Option<&[String]> {
+        match &self.target {
+            SchemaTarget::Classes { names, .. } => Some(names),
+            _ => None,
+        }
+    }
+
+    /// A name for every feature: `column`, or `column=name` for one of a category.
+    pub fn feature_names(&self) -> Vec<String> {
+        let mut features = Vec::new();
+        for Column { name, kind } in &self.columns {
+            match kind {
+                ColumnKind::Number { .. } => features.push(name.clone()),
+                ColumnKind::Category { names } => features.extend(names.iter().map(|of| format!("{name}={of}"))),
+            }
+        }
+        features
+    }
+
+    /// Features per example.
+    pub fn width(&self) -> usize {
+        let width = |column: &Column| match &column.kind {
+            ColumnKind::Number { .. } => 1,
+            ColumnKind::Category { names } => names.len(),
+        };
+        self.columns.iter().map(width).sum()
+    }
+}

@@ -1,0 +1,9 @@
+//! The crate from outside, one file for each thing that it does.
+
+mod conformance;
+mod exports;
+mod fetching;
+mod idx;
+mod loader;
+mod sources;
+mod tables;

@@ -1,0 +1,232 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use paceline_data::{
+    ColumnKind, Error, Loader, LoaderOptions, Missing, OpenOptions, Order, Schema, SchemaTarget, Source, TargetShape,
+    open,
+};
+use paceline_model::{Batch, Targets};
+
+/// A folder with one file `t.csv`, opened with these options.
+struct Table {
+    folder: tempfile::TempDir,
+}
+
+impl Table {
+    fn new(text: impl AsRef<[u8]>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("t.csv"), text).unwrap();
+        Self { folder }
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { root: Some(self.folder.path().to_owned()), ..OpenOptions::default() }
+    }
+
+    fn open(&self, query: &str) -> Result<Arc<dyn Source>, Error> {
+        self.open_with(query, self.options())
+    }
+
+    fn open_with(&self, query: &str, options: OpenOptions) -> Result<Arc<dyn Source>, Error> {
+        open(&format!("csv:t.csv?{query}"), &OpenOptions { root: Some(self.folder.path().to_owned()), ..options })
+    }
+
+    fn message(&self, query: &str) -> String {
+        let message = self.open(query).err().expect("must be refused").to_string();
+        assert!(message.contains("t.csv"), "the file is named: {message}");
+        message
+    }
+}
+
+fn all(source: &dyn Source) -> Batch {
+    let mut batch = Batch::empty();
+    source.read(&(0..source.examples() as u64).collect::<Vec<_>>(), &mut batch).unwrap();
+    batch
+}
+
+const FLOWERS: &str = "length,colour,species\n1.5,red,rose\n2,blue,iris\n3,red,iris\n";
+
+#[test]
+fn numbers_stay_numbers_and_texts_become_categories_and_classes() {
+    let source = Table::new(FLOWERS).open("label=species").unwrap();
+    let batch = all(&*source);
+    assert_eq!(batch.width, 3);
+    assert_eq!(batch.features, [1.5, 0.0, 1.0, 2.0, 1.0, 0.0, 3.0, 0.0, 1.0]);
+    assert_eq!(batch.targets, Targets::Classes(vec![1, 0, 0]));
+    let names = vec!["iris".to_owned(), "rose".to_owned()];
+    assert_eq!(source.shape().targets, TargetShape::Classes { names });
+    assert_eq!(source.schema().unwrap().feature_names(), ["length", "colour=blue", "colour=red"]);
+}
+
+#[test]
+fn columns_are_chosen_dropped_and_named_by_place() {
+    let table = Table::new("1,2,3,7\n4,5,6,8\n");
+    assert_eq!(all(&*table.open("label=-1").unwrap()).features, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(all(&*table.open("label=3&drop=1").unwrap()).features, [1.0, 3.0, 4.0, 6.0]);
+    assert_eq!(all(&*table.open("columns=2,0").unwrap()).features, [3.0, 1.0, 6.0, 4.0]);
+    assert_eq!(all(&*table.open("header=yes&label=-1").unwrap()).features, [4.0, 5.0, 6.0]);
+    assert_eq!(all(&*table.open("columns=0&categories=0").unwrap()).features, [1.0, 0.0, 0.0, 1.0]);
+    let semicolons = Table::new("a;b\n1;2\n");
+    assert_eq!(all(&*semicolons.open("delimiter=;").unwrap()).features, [1.0, 2.0]);
+    assert_eq!(all(&*semicolons.open("delimiter=%3B").unwrap()).features, [1.0, 2.0]);
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_line_ends_change_nothing() {
+    let table = Table::new("\u{feff}1,2\r\n3,4\r\n");
+    assert_eq!(all(&*table.open("").unwrap()).features, [1.0, 2.0, 3.0, 4.0]);
+    let streamed = OpenOptions { memory_limit: 0, ..OpenOptions::default() };
+    assert_eq!(all(&*table.open_with("", streamed).unwrap()).features, [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn whole_number_labels_are_classes_by_value_and_others_are_values() {
+    let table = Table::new("x,y\n1,10\n2,9.0\n3,10\n4,2\n");
+    let source = table.open("label=y").unwrap();
+    let names = ["2", "9", "10"].map(str::to_owned).to_vec();
+    assert_eq!(source.shape().targets, TargetShape::Classes { names });
+    assert_eq!(all(&*source).targets, Targets::Classes(vec![2, 1, 2, 0]));
+    let values = Targets::Values { width: 1, values: vec![10.0, 9.0, 10.0, 2.0] };
+    assert_eq!(all(&*table.open("label=y&task=regression").unwrap()).targets, values);
+    let prices = Table::new("x,y\n1,10.5\n2,9\n");
+    assert!(matches!(prices.open("label=y").unwrap().shape().targets, TargetShape::Values { .. }));
+    let both = prices.open("label=x,y&columns=x,y,0");
+    assert!(matches!(both, Err(Error::NothingLeft { what: "feature columns", .. })));
+    let many: String = (0..50).map(|row| format!("{row},{row}\n")).collect();
+    assert!(matches!(Table::new(many).open("label=1").unwrap().shape().targets, TargetShape::Values { .. }));
+}
+
+#[test]
+fn a_bad_row_is_named_by_file_line_and_column() {
+    let ragged = Table::new("a,b\n1,2\n\n3,4,5\n").message("");
+    assert!(ragged.contains("line 4: expected 2 fields, found 3"), "{ragged}");
+    let windows = Table::new("a,b\r\n1,2\r\n\r\n3\r\n").message("");
+    assert!(windows.contains("line 4: expected 2 fields, found 1"), "{windows}");
+    let quoted = Table::new("a,b\n1,\"2\"\n3,\"x\ny\"\n5,6\n").message("drop=a");
+    assert!(quoted.contains("line 3, column `b`"), "{quoted}");
+    let text = Table::new("a,b\n1,2\n3,oops\n4,5\n").message("");
+    assert!(text.contains("line 3, column `b`") && text.contains("number") && text.contains("`oops`"), "{text}");
+    for infinite in ["inf", "-Infinity", "1e999"] {
+        let message = Table::new(format!("a,b\n1,2\n3,4\n4,{infinite}\n")).message("");
+        assert!(message.contains("line 4, column `b`") && message.contains(infinite), "{message}");
+    }
+    let label = Table::new("a,b\n1,2.5\n3,oops\n4,5\n").message("label=b");
+    assert!(label.contains("line 3, column `b`"), "{label}");
+    let latin = Table::new(b"a,b\n1,2\n1,\xe9\n").message("");
+    assert!(latin.contains("line 3 is not UTF-8"), "{latin}");
+    let weight = Table::new("a,w\n1,2\n1,-2\n").message("weight=w");
+    assert!(weight.contains("line 3, column `w`") && weight.contains("not negative"), "{weight}");
+}
+
+#[test]
+fn missing_values_follow_the_rule_and_the_error_states_it() {
+    let table = Table::new("a,c,y\n1,x,p\nNA,y,q\n5,,p\n6,x,q\n");
+    let error = table.message("label=y");
+    assert!(error.contains("line 3, column `a`") && error.contains("missing=error"), "{error}");
+    assert!(error.contains("missing=drop"), "{error}");
+    let dropped = all(&*table.open("label=y&missing=drop").unwrap());
+    assert_eq!((dropped.features, dropped.targets), (vec![1.0, 1.0, 6.0, 1.0], Targets::Classes(vec![0, 1])));
+    let mean = all(&*table.open("label=y&missing=mean").unwrap());
+    assert_eq!(mean.features, [1.0, 1.0, 0.0, 4.0, 0.0, 1.0, 5.0, 0.0, 0.0, 6.0, 1.0, 0.0]);
+    let value = all(&*table.open("label=y&missing=value:-1").unwrap());
+    assert_eq!(value.features[3], -1.0);
+    let label = Table::new("a,y\n1,p\n2,\n").message("label=y&missing=mean");
+    assert!(label.contains("line 3, column `y`") && label.contains("missing=mean"), "{label}");
+    // A column left out may lack what it likes.
+    assert_eq!(table.open("columns=y").unwrap().examples(), 4);
+}
+
+#[test]
+fn a_wrong_column_is_answered_with_the_nearest() {
+    let message = Table::new(FLOWERS).message("label=specie");
+    assert!(message.contains("did you mean `species`?"), "{message}");
+    let twice = Table::new("a,a\n1,2\n").message("");
+    assert!(twice.contains("two columns `a`"), "{twice}");
+    assert!(Table::new("").message("").contains("no rows"));
+    assert!(Table::new("a,b\n").message("").contains("no rows"));
+}
+
+#[test]
+fn a_schema_reads_another_file_in_the_same_way() {
+    let schema = Table::new(FLOWERS).open("label=species&missing=mean").unwrap().schema().unwrap().clone();
+    let text = serde_json::to_string(&schema).unwrap();
+    let schema: Schema = serde_json::from_str(&text).unwrap();
+    assert_eq!(schema.missing, Missing::Mean);
+    assert!(matches!(&schema.columns[1].kind, ColumnKind::Category { names } if names == &["blue", "red"]));
+    let with = |targets| OpenOptions { schema: Some(schema.clone()), targets, ..OpenOptions::default() };
+    // Other columns, another order, fewer categories and classes, a gap.
+    let other = Table::new("species,id,colour,length\nrose,9,red,\n");
+    let batch = all(&*other.open_with("", with(true)).unwrap());
+    assert_eq!(batch.targets, Targets::Classes(vec![1]));
+    assert_eq!(batch.features, [6.5 / 3.0, 0.0, 1.0], "the mean is that of the training file");
+    let unlabelled = Table::new("colour,length\nblue,4\n").open_with("", with(false)).unwrap();
+    assert_eq!((all(&*unlabelled).features, &unlabelled.shape().targets), (vec![4.0, 1.0, 0.0], &TargetShape::None));
+    let unknown = Table::new("colour,length\nblue,4\nrad,4\n").open_with("", with(false)).err().unwrap().to_string();
+    assert!(unknown.contains("line 3, column `colour`: `rad`"), "{unknown}");
+    assert!(unknown.contains("did you mean `red`?"), "{unknown}");
+    let lacking = Table::new("colour\nblue\n").open_with("", with(false)).err().unwrap().to_string();
+    assert!(lacking.contains("no column `length`"), "{lacking}");
+}
+
+#[test]
+fn a_file_without_header_or_label_is_read_by_place() {
+    let schema = Table::new("p,1,2\nq,3,4\n").open("label=0&header=no").unwrap().schema().unwrap().clone();
+    assert!(matches!(&schema.target, SchemaTarget::Classes { column, .. } if column == "0"));
+    let options = OpenOptions { schema: Some(schema), targets: false, ..OpenOptions::default() };
+    let batch = all(&*Table::new("5,6\n7,8\n").open_with("", options).unwrap());
+    assert_eq!(batch.features, [5.0, 6.0, 7.0, 8.0]);
+}
+
+/// Rows of every kind of cell, some of them dropped, some over two lines.
+fn long_table(path: &Path) {
+    let mut text = String::from("n,colour,y,w\n");
+    for row in 0..9000 {
+        let number = if row % 37 == 5 { "NA".to_owned() } else { format!("{}.25", row) };
+        let colour = ["red", "\"deep\nblue\"", "green"][row % 3];
+        text.push_str(&format!("{number},{colour},class {},{}\n", row % 5, row % 2));
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_streamed_table_gives_the_same_batches_as_one_in_memory() {
+    let table = Table::new("");
+    long_table(&table.folder.path().join("t.csv"));
+    let query = "label=y&weight=w&missing=drop";
+    let held = table.open(query).unwrap();
+    let streamed = table.open_with(query, OpenOptions { memory_limit: 10_000, ..OpenOptions::default() }).unwrap();
+    assert_eq!(held.order(), Order::Any);
+    assert_eq!(streamed.order(), Order::Blocks { size: 1024 });
+    assert_eq!(held.schema(), streamed.schema());
+    assert_eq!(held.examples(), 9000 - 9000_usize.div_ceil(37));
+    let batches = |source: &Arc<dyn Source>| {
+        let options = LoaderOptions { batch: 77, shuffle: false, ..LoaderOptions::default() };
+        let mut epoch = Loader::new(Arc::clone(source), options).unwrap().epoch(0, 0);
+        std::iter::from_fn(move || epoch.next()).map(Result::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(batches(&held), batches(&streamed));
+    // Shuffled, every example comes once and is the one in memory.
+    let mut seen = vec![false; held.examples()];
+    let mut epoch = Loader::new(streamed, LoaderOptions::default()).unwrap().epoch(0, 0);
+    let mut expected = Batch::empty();
+    while let Some(batch) = epoch.next() {
+        let batch = batch.unwrap();
+        held.read(&batch.indices, &mut expected).unwrap();
+        assert_eq!(batch, expected);
+        batch.indices.iter().for_each(|index| assert!(!std::mem::replace(&mut seen[*index as usize], true)));
+        epoch.recycle(batch);
+    }
+    assert!(seen.iter().all(|seen| *seen));
+}
+
+#[test]
+fn a_table_that_shrinks_while_it_is_streamed_is_noticed() {
+    let table = Table::new("");
+    let path = table.folder.path().join("t.csv");
+    long_table(&path);
+    let options = OpenOptions { memory_limit: 0, ..OpenOptions::default() };
+    let source = table.open_with("label=y&missing=drop", options).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();
+    let error = source.read(&[8000], &mut Batch::empty()).unwrap_err();
+    assert!(matches!(error, Error::FileChanged { .. }), "{error}");
+}

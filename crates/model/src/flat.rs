@@ -1,0 +1,101 @@
+use std::ops::{Deref, DerefMut};
+
+/// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Line<T>([T; LINE]);
+
+const LINE: usize = 16;
+
+/// A number that fills a cache line without padding.
+pub trait Number: Copy + Default + PartialEq + private::Sealed {}
+
+impl Number for f32 {}
+impl Number for f64 {}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// One contiguous, 64-byte aligned buffer of numbers, `f32` unless said otherwise.
+///
+/// Parameters, gradients, updater slots and arenas are all of this type, so that whatever is
+/// distributed works on slices of one buffer and nothing is ever gathered. It dereferences to a slice.
+#[derive(Clone, Default)]
+pub struct Flat<T = f32> {
+    lines: Vec<Line<T>>,
+    len: usize,
+}
+
+impl<T: Number> Flat<T> {
+    /// A buffer of `len` zeros.
+    pub fn zeros(len: usize) -> Self {
+        Self { lines: vec![Line([T::default(); LINE]); len.div_ceil(LINE)], len }
+    }
+
+    /// A copy of `values`.
+    pub fn from_slice(values: &[T]) -> Self {
+        let mut flat = Self::zeros(values.len());
+        flat.copy_from_slice(values);
+        flat
+    }
+
+    /// Grows to at least `len` numbers; what it held is kept.
+    pub fn grow(&mut self, len: usize) {
+        if len > self.len {
+            self.lines.resize(len.div_ceil(LINE), Line([T::default(); LINE]));
+            self.len = len;
+        }
+    }
+}
+
+impl<T: Number> Deref for Flat<T> {
+    type Target = [T];
+
+    #[expect(unsafe_code, reason = "reading an array of aligned lines as the numbers that it is made of")]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `Line` is `repr(C)` over 16 numbers of 4 or 8 bytes, so it has no padding, and `lines` holds
+        // at least `len` numbers.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Number> DerefMut for Flat<T> {
+    #[expect(unsafe_code, reason = "writing an array of aligned lines as the numbers that it is made of")]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; the exclusive borrow of `self` covers the whole buffer.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl<T> std::fmt::Debug for Flat<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Flat({} numbers)", self.len)
+    }
+}
+
+impl<T: Number> PartialEq for Flat<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Flat;
+
+    #[test]
+    fn is_aligned_to_a_cache_line_and_keeps_its_length() {
+        for len in [0, 1, 15, 16, 17, 1000] {
+            let mut flat = Flat::<f32>::zeros(len);
+            assert_eq!(flat.len(), len);
+            assert_eq!(flat.as_ptr() as usize % 64, 0);
+            flat.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
+            flat.grow(len + 5);
+            assert_eq!(flat.len(), len + 5);
+            assert!(flat[..len].iter().enumerate().all(|(i, v)| *v == i as f32));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The leaf that everything else stands on: what a replica is, what a minibatch is, and what a
+//! model must be able to do to be trained by Paceline.
+//!
+//! # Layout
+//!
+//! - [`Flat`]: the one buffer type, cache-line aligned `f32`.
+//! - [`State`]: everything a replica is, as flat buffers of one layout.
+//! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
+//! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained.
+
+mod batch;
+mod flat;
+mod model;
+mod state;
+
+pub use batch::{Batch, Targets};
+pub use flat::{Flat, Number};
+pub use model::{Error, Loss, Model, Progress};
+pub use state::State;

@@ -1,0 +1,77 @@
+use crate::{Batch, State};
+
+/// Why a model could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A batch that does not fit the model.
+    #[error("the batch has {what} {found}, but the model expects {expected}")]
+    BadBatch {
+        /// What does not fit.
+        what: &'static str,
+        /// What the model expects.
+        expected: String,
+        /// What the batch has.
+        found: String,
+    },
+    /// A class index that the model has no output for.
+    #[error("example {example} has class {class}, but the model has {classes} classes (0 to {})", classes - 1)]
+    ClassOutOfRange {
+        /// The index of the example in its source.
+        example: u64,
+        /// The class that it carries.
+        class: u32,
+        /// The number of classes of the model.
+        classes: usize,
+    },
+}
+
+/// The loss of one minibatch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// The weighted sum over the examples.
+    pub sum: f64,
+    /// The sum of the example weights.
+    pub weight: f64,
+}
+
+impl Loss {
+    /// The weighted mean; 0 for an empty batch.
+    pub fn mean(&self) -> f64 {
+        if self.weight > 0.0 { self.sum / self.weight } else { 0.0 }
+    }
+
+    /// Adds the loss of another part.
+    pub fn merge(&mut self, other: Loss) {
+        self.sum += other.sum;
+        self.weight += other.weight;
+    }
+}
+
+/// What an engine must do so that Paceline can train it.
+pub trait Model: Send {
+    /// Parameters as initialised by the model's own seed, with empty gradient and updater slots.
+    fn initial_state(&self) -> State;
+
+    /// Writes the sum of the examples' gradients into `state.gradient`, and refreshes `state.running`.
+    fn gradient(&mut self, batch: &Batch, state: &mut State) -> Result<Loss, Error>;
+
+    /// Writes the outputs of every example, row after row, into `outputs`; returns the loss if the batch has targets.
+    fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error>;
+
+    /// Turns the gradient in `range` into an update and leaves it in `state.gradient`.
+    ///
+    /// `weight` is what the sum of gradients is divided by; `progress` places the step in the schedules.
+    fn update(&mut self, state: &mut State, range: std::ops::Range<usize>, weight: f32, progress: Progress);
+
+    /// Subtracts the update in `range` from the parameters and applies the constraints.
+    fn apply(&mut self, state: &mut State, range: std::ops::Range<usize>);
+}
+
+/// Where a step stands in a run: what schedules and bias corrections are computed from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps taken before this one.
+    pub iteration: u64,
+    /// Epochs completed before this one.
+    pub epoch: u64,
+}

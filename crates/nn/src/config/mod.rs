@@ -1,0 +1,21 @@
+//! How a network is described: the same structs behind job files and Rust builders.
+//!
+//! # Layout
+//!
+//! - `network`: the whole network and its defaults.
+//! - `layer`: the kinds of layers with their settings.
+//! - `settings`: what may be set for the network and again for a layer.
+//! - `table`: reading names or tables, with suggestions for what is misspelt.
+
+mod layer;
+mod network;
+mod settings;
+mod table;
+
+pub use layer::{
+    ActivationLayer, BatchNorm, Conv2d, CustomConfig, Dense, Dropout, GlobalPooling, LayerConfig,
+    LocalResponseNormalisation, LossLayer, Output, Padding, Pool, Subsampling, ZeroPadding,
+};
+pub use network::NetworkConfig;
+pub use settings::Settings;
+pub use table::{explain, nearest};

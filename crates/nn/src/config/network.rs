@@ -1,0 +1,176 @@
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::settings::settings_setters;
+use super::table::explain;
+use super::{LayerConfig, Settings};
+use crate::{Error, InputType};
+
+/// A whole network, as a job file or a Rust program describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkConfig {
+    /// Every random number of the network follows from it.
+    pub seed: u64,
+    /// What goes in.
+    pub input: InputType,
+    /// What holds for every layer that does not say otherwise.
+    pub defaults: Settings,
+    /// The layers, first to last.
+    pub layers: Vec<LayerConfig>,
+}
+
+settings_setters!(NetworkConfig, defaults);
+
+/// What a table of a network holds besides the settings.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    #[serde(default)]
+    seed: u64,
+    input: InputType,
+    layers: Vec<LayerConfig>,
+}
+
+impl NetworkConfig {
+    /// A network over rows of so many numbers.
+    pub fn feed_forward(inputs: usize) -> Self {
+        Self::new(InputType::FeedForward(inputs))
+    }
+
+    /// A network over images.
+    pub fn image(height: usize, width: usize, channels: usize) -> Self {
+        Self::new(InputType::Image([height, width, channels]))
+    }
+
+    fn new(input: InputType) -> Self {
+        Self { seed: 0, input, defaults: Settings::default(), layers: Vec::new() }
+    }
+
+    /// Every random number of the network follows from it.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Adds a layer at the end.
+    #[must_use]
+    pub fn layer(mut self, layer: impl Into<LayerConfig>) -> Self {
+        self.layers.push(layer.into());
+        self
+    }
+
+    /// Reads a description in JSON.
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|e| Error::Config { path: String::new(), message: e.to_string() })?;
+        Self::from_value(value)
+    }
+
+    /// Writes the description in JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a configuration has only names, numbers and lists")
+    }
+
+    /// Reads a description from a tree of values, whatever file it came from.
+    pub fn from_value(value: Value) -> Result<Self, Error> {
+        let Value::Object(table) = value else {
+            return Err(Error::Config { path: String::new(), message: format!("expected a table, found {value}") });
+        };
+        let (shared, own): (Map<_, _>, Map<_, _>) =
+            table.into_iter().partition(|(key, _)| key != "name" && Settings::KEYS.contains(&key.as_str()));
+        let defaults: Settings = read(Value::Object(shared))?;
+        let Own { seed, input, layers } = read(Value::Object(own))?;
+        if let Some(message) = defaults.problem() {
+            return Err(Error::Config { path: String::new(), message });
+        }
+        Ok(Self { seed, input, defaults, layers })
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Error> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.into_inner().to_string();
+        let layer = path.strip_prefix("layers[").and_then(|rest| rest.split(']').next()?.parse().ok());
+        match (layer, message.split_once(": ")) {
+            (Some(index), Some((kind, message))) => {
+                Error::Layer { index, kind: kind.into(), message: message.into() }
+            }
+            _ => {
+                // Serde names an unknown key in the path too; once is enough.
+                let unknown = message.starts_with("unknown field");
+                let path = if unknown || path == "." { String::new() } else { path };
+                Error::Config { path, message: explain(&message, &Settings::KEYS) }
+            }
+        }
+    })
+}
+
+impl Serialize for NetworkConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::Error;
+        let own = Own { seed: self.seed, input: self.input, layers: self.layers.clone() };
+        let mut table = serde_json::to_value(own).map_err(S::Error::custom)?;
+        let shared = serde_json::to_value(&self.defaults).map_err(S::Error::custom)?;
+        if let (Value::Object(table), Value::Object(shared)) = (&mut table, shared) {
+            table.extend(shared);
+        }
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NetworkConfig;
+    use crate::config::{Conv2d, Dense, Output, Subsampling};
+    use crate::{Activation, Loss, Updater, WeightInit};
+
+    const JSON: &str = r#"{
+        "seed": 123, "input": { "image": [28, 28, 1] }, "weight_init": "xavier",
+        "updater": { "nesterovs": { "learning_rate": 0.01, "momentum": 0.9 } },
+        "layers": [
+            { "conv2d": { "filters": 20, "kernel": [5, 5] } },
+            { "subsampling": { "pool": "max", "kernel": [2, 2], "stride": [2, 2] } },
+            { "dense": { "units": 500, "activation": "relu", "l2": 0.001 } },
+            { "output": { "units": 10, "activation": "softmax", "loss": "negative_log_likelihood" } }
+        ] }"#;
+
+    #[test]
+    fn builders_and_files_say_the_same() {
+        let built = NetworkConfig::image(28, 28, 1)
+            .seed(123)
+            .weight_init(WeightInit::Xavier)
+            .updater(Updater::nesterovs(0.01, 0.9))
+            .layer(Conv2d::new(20, [5, 5]))
+            .layer(Subsampling::max([2, 2]).stride([2, 2]))
+            .layer(Dense::new(500).activation(Activation::Relu).l2(0.001))
+            .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
+        assert_eq!(NetworkConfig::from_json(JSON).expect("readable"), built);
+        assert_eq!(NetworkConfig::from_json(&built.to_json()).expect("readable"), built);
+    }
+
+    #[test]
+    fn errors_name_the_layer_and_the_nearest_key() {
+        let cases = [
+            ("\"units\": 500", "\"unit\": 500", "layer 2 (dense): unknown key `unit`; did you mean `units`?"),
+            ("\"l2\": 0.001", "\"l_2\": 0.001", "layer 2 (dense): unknown key `l_2`; did you mean `l2`?"),
+            ("\"relu\"", "\"rellu\"", "layer 2 (dense): `activation`: unknown name `rellu`; did you mean `relu`?"),
+            ("\"subsampling\"", "\"subsample\"", "layer 1 (subsample): there is no such kind of layer; did you mean `subsampling`?"),
+            ("\"seed\"", "\"sede\"", "unknown key `sede`; did you mean `seed`?"),
+            ("\"nesterovs\"", "\"nesterov\"", "`updater`: unknown name `nesterov`; did you mean `nesterovs`?"),
+            ("\"filters\": 20, ", "", "layer 0 (conv2d): missing key `filters`"),
+        ];
+        for (good, bad, expected) in cases {
+            let error = NetworkConfig::from_json(&JSON.replace(good, bad)).expect_err(bad);
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

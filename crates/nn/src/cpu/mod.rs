@@ -1,0 +1,128 @@
+//! The fast kernels: `f32`, vector instructions chosen when the program runs, one binary for every machine.
+//!
+//! # Layout
+//!
+//! - `vector`: a few lanes of floats, as AVX-512, AVX2 or plain arrays.
+//! - `dispatch`: runs code with the best instructions that this machine has.
+//! - `tile`: the heart of every product: a block of accumulators that stays in registers.
+//! - `product`: matrix products over tiles, with packing.
+//! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`: the operations.
+//! - `math`: exponentials that vectorise.
+
+mod batch_norm;
+mod conv2d;
+mod dense;
+pub(crate) mod dispatch;
+mod dropout;
+mod element_wise;
+pub(crate) mod math;
+mod pool;
+mod product;
+mod tile;
+mod vector;
+
+use conv2d::Geometry;
+pub use dispatch::Instructions;
+
+use crate::Activation;
+use crate::config::Pool;
+use crate::executor::Kernels;
+use crate::node::{Conv, Node, Op};
+use crate::pass::{Backward, Forward, Needs};
+use crate::plain;
+use crate::plan::Lowering;
+
+/// The kernels of the processor.
+pub(crate) struct Cpu {
+    instructions: Instructions,
+    /// One per convolution, made when it is first seen.
+    geometries: Vec<Geometry>,
+}
+
+impl Cpu {
+    /// The best instructions that this machine has.
+    pub(crate) fn detect() -> Self {
+        Self { instructions: Instructions::detect(), geometries: Vec::new() }
+    }
+
+    /// Only what every machine of this architecture has.
+    pub(crate) fn portable() -> Self {
+        Self { instructions: Instructions::Portable, geometries: Vec::new() }
+    }
+
+    fn geometry(&mut self, conv: &Conv) -> &Geometry {
+        let found = self.geometries.iter().position(|g| g.conv == *conv).unwrap_or_else(|| {
+            self.geometries.push(Geometry::new(*conv, self.instructions));
+            self.geometries.len() - 1
+        });
+        &self.geometries[found]
+    }
+}
+
+impl Kernels for Cpu {
+    type R = f32;
+    const LOWERING: Lowering = Lowering { fused: true, shared_memory: true };
+
+    fn needs(&mut self, node: &Node, examples: usize) -> Needs {
+        let mut needs = plain::needs(node, examples);
+        match &node.op {
+            Op::Dense { .. } => {
+                needs.forward_scratch = dense::scratch(self.instructions);
+                needs.backward_scratch = needs.forward_scratch;
+            }
+            Op::Conv2d(conv) => {
+                let geometry = self.geometry(conv);
+                needs.forward_scratch = geometry.forward_scratch();
+                needs.backward_scratch = geometry.backward_scratch();
+            }
+            _ => {}
+        }
+        needs
+    }
+
+    fn forward(&mut self, node: &Node, pass: &mut Forward<'_, f32>) {
+        let instructions = self.instructions;
+        let relu = node.activation == Activation::Relu;
+        match &node.op {
+            Op::Dense { inputs, outputs } => dense::forward(instructions, [*inputs, *outputs], relu, pass),
+            Op::Conv2d(conv) => conv2d::forward(instructions, self.geometry(conv), relu, pass),
+            Op::Pool { window, pool: Pool::Max } => pool::forward(instructions, window, pass),
+            Op::BatchNorm { channels, positions, epsilon, decay } => {
+                batch_norm::forward(*channels, *positions, *epsilon, *decay, pass);
+            }
+            Op::Dropout { rate } => dropout::forward(*rate, pass),
+            Op::Activation(activation) if activation.is_element_wise() => {
+                element_wise::apply(*activation, pass.x, pass.y);
+            }
+            _ => plain::forward(node, pass),
+        }
+        // A ReLU was computed with the product.
+        let done = relu && !matches!(node.op, Op::BatchNorm { .. });
+        if node.activation != Activation::Identity && is_fast(&node.op) && !done {
+            element_wise::apply_in_place(node.activation, pass.y);
+        }
+    }
+
+    fn backward(&mut self, node: &Node, pass: &mut Backward<'_, f32>) {
+        if node.activation != Activation::Identity && is_fast(&node.op) {
+            element_wise::slope_in_place(node.activation, pass.y, pass.dy);
+        }
+        let instructions = self.instructions;
+        match &node.op {
+            Op::Dense { inputs, outputs } => dense::backward(instructions, [*inputs, *outputs], pass),
+            Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
+            Op::Pool { window, pool: Pool::Max } => pool::backward(instructions, window, pass),
+            Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, pass),
+            Op::Dropout { rate } => dropout::backward(*rate, pass),
+            Op::Activation(activation) if activation.is_element_wise() => {
+                element_wise::slope(*activation, pass);
+            }
+            _ => plain::backward(node, pass),
+        }
+    }
+}
+
+/// Whether the operation has a kernel here that leaves the fused activation to the caller.
+fn is_fast(op: &Op) -> bool {
+    matches!(op, Op::Dense { .. } | Op::Conv2d(_) | Op::BatchNorm { .. })
+}

@@ -1,0 +1,212 @@
+//! Matrix products over tiles: which panels of columns, in which order, and what is packed before.
+
+#![expect(unsafe_code, reason = "hands raw pointers to the tile; every `Panel` is made from checked slices")]
+
+use std::ops::Range;
+
+use super::dispatch::{Instructions, Work};
+use super::tile::{Finish, Sum, tile};
+use super::vector::{Registers, Vector};
+
+/// Where the rows of a matrix start, in floats from a base.
+#[derive(Clone, Copy)]
+pub(super) enum Rows<'a> {
+    /// So many floats apart.
+    Every(usize),
+    /// As the table says.
+    At(&'a [u32]),
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn start(self, row: usize) -> usize {
+        match self {
+            Rows::Every(stride) => row * stride,
+            Rows::At(table) => table[row] as usize,
+        }
+    }
+}
+
+/// One panel of columns, all rows: C[rows, columns] ← Σ A · B.
+pub(super) struct Panel<'a> {
+    pub rows: usize,
+    pub columns: usize,
+    pub a: &'a [f32],
+    pub a_rows: Rows<'a>,
+    pub b: &'a [f32],
+    /// Whether whole vectors may be read from B behind the last column.
+    pub b_is_packed: bool,
+    pub c: &'a mut [f32],
+    pub c_rows: Rows<'a>,
+    pub sum: Sum<'a>,
+    pub bias: Option<&'a [f32]>,
+    pub add: bool,
+    pub relu: bool,
+}
+
+impl Panel<'_> {
+    /// Computes the panel.
+    pub(super) fn run(self, instructions: Instructions) {
+        if self.rows > 0 && self.columns > 0 {
+            self.check();
+            instructions.run(self);
+        }
+    }
+
+    /// Holds what the tile relies on; once per panel, so it costs nothing that could be measured.
+    fn check(&self) {
+        let steps = self.sum.steps.saturating_sub(1);
+        let a_reach = self.sum.runs.iter().map(|(a, _)| a + steps * self.sum.a_step).max().unwrap_or(0);
+        let b_reach = self.sum.runs.iter().map(|(_, b)| b + steps * self.sum.b_step).max().unwrap_or(0);
+        let last = |rows: Rows<'_>| match rows {
+            Rows::Every(stride) => (self.rows - 1) * stride,
+            Rows::At(table) => table[..self.rows].iter().map(|&r| r as usize).max().unwrap_or(0),
+        };
+        if !self.sum.runs.is_empty() && self.sum.steps > 0 {
+            assert!(last(self.a_rows) + a_reach < self.a.len(), "a panel reads A to its end at most");
+            let room = if self.b_is_packed { self.sum.b_step } else { self.columns };
+            assert!(b_reach + room <= self.b.len(), "a panel reads B to its end at most");
+        }
+        assert!(last(self.c_rows) + self.columns <= self.c.len(), "a panel writes C to its end at most");
+        assert!(self.bias.is_none_or(|bias| bias.len() >= self.columns), "a bias for every column");
+    }
+
+    #[inline(always)]
+    unsafe fn tiles<V: Vector, const ROWS: usize, const VECTORS: usize>(&mut self, rows: Range<usize>) {
+        let part = !self.b_is_packed && !self.columns.is_multiple_of(V::LANES);
+        let finish = Finish {
+            add: self.add,
+            bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
+            relu: self.relu,
+        };
+        let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
+        let mut row = rows.start;
+        while row < rows.end {
+            let live = ROWS.min(rows.end - row);
+            // Rows behind the last are computed like it and not written.
+            let at = |i: usize| row + i.min(live - 1);
+            // SAFETY: `check` held that every row's reads and writes end inside the slices.
+            unsafe {
+                let a: [*const f32; ROWS] = std::array::from_fn(|i| a.add(self.a_rows.start(at(i))));
+                let c: [*mut f32; ROWS] = std::array::from_fn(|i| c.add(self.c_rows.start(at(i))));
+                if part {
+                    tile::<V, ROWS, VECTORS, true>(&a, b, &c, self.sum, live, self.columns, finish);
+                } else {
+                    tile::<V, ROWS, VECTORS, false>(&a, b, &c, self.sum, live, self.columns, finish);
+                }
+            }
+            row += ROWS;
+        }
+    }
+}
+
+impl Work for Panel<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector>(mut self) {
+        let rows = 0..self.rows;
+        let vectors = self.columns.div_ceil(V::LANES);
+        // SAFETY: the caller checked the instructions of `V`.
+        unsafe {
+            match (V::REGISTERS, vectors) {
+                (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(rows),
+                (Registers::ThirtyTwo, 4) => self.tiles::<V, 6, 4>(rows),
+                (Registers::ThirtyTwo, 3) => self.tiles::<V, 8, 3>(rows),
+                (Registers::ThirtyTwo, 2) => self.tiles::<V, 10, 2>(rows),
+                (Registers::ThirtyTwo, 1) => self.tiles::<V, 10, 1>(rows),
+                (Registers::Sixteen, 3) => self.tiles::<V, 4, 3>(rows),
+                (Registers::Sixteen, 2) => self.tiles::<V, 6, 2>(rows),
+                (Registers::Sixteen, 1) => self.tiles::<V, 8, 1>(rows),
+                (Registers::Few, 2) => self.tiles::<V, 2, 2>(rows),
+                (Registers::Few, 1) => self.tiles::<V, 4, 1>(rows),
+                _ => unreachable!("`Columns` cuts panels that a tile can hold"),
+            }
+        }
+    }
+}
+
+/// How columns are cut into panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    columns: usize,
+    /// Columns of a full panel.
+    pub width: usize,
+}
+
+impl Columns {
+    /// The cut that wastes the fewest lanes and rows.
+    pub(super) fn cut(instructions: Instructions, rows: usize, columns: usize) -> Self {
+        let (lanes, shapes) = instructions.tiles();
+        let vectors = columns.div_ceil(lanes);
+        let cost = |width: usize| {
+            let of = |w: usize| {
+                let (tile_rows, slowness) = shapes[w - 1];
+                rows.div_ceil(tile_rows) * tile_rows * w * slowness
+            };
+            vectors / width * of(width) + if vectors % width > 0 { of(vectors % width) } else { 0 }
+        };
+        let width = (1..=shapes.len()).rev().min_by_key(|&w| cost(w)).expect("there is a tile");
+        Self { columns, width: width * lanes }
+    }
+
+    /// First column and number of columns of every panel.
+    pub(super) fn panels(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.columns).step_by(self.width).map(move |start| (start, self.width.min(self.columns - start)))
+    }
+
+    /// Columns when every panel is full.
+    pub(super) fn padded(self) -> usize {
+        self.columns.div_ceil(self.width) * self.width
+    }
+}
+
+impl Instructions {
+    /// Lanes, and for panels of 1, 2, … vectors the rows of a tile and how slow it is per element, in percent.
+    fn tiles(self) -> (usize, &'static [(usize, usize)]) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => (16, &[(10, 130), (10, 106), (8, 100), (6, 100)]),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => (8, &[(8, 115), (6, 100), (4, 100)]),
+            Instructions::Portable => (8, &[(4, 100), (2, 100)]),
+        }
+    }
+
+    /// The most columns that a panel may have.
+    pub(super) fn widest(self) -> usize {
+        let (lanes, shapes) = self.tiles();
+        lanes * shapes.len()
+    }
+}
+
+/// Copies `columns` columns from `first` on of a matrix with `stride` floats a row into rows of `width`, zeros behind.
+pub(super) fn pack(from: &[f32], stride: usize, first: usize, columns: usize, width: usize, to: &mut [f32]) {
+    for (from, to) in from.chunks(stride).zip(to.chunks_exact_mut(width)) {
+        to[..columns].copy_from_slice(&from[first..first + columns]);
+        to[columns..].fill(0.0);
+    }
+}
+
+/// The same of the transposed matrix: row k of `to` holds column `k` of the rows `first..first + columns` of `from`.
+pub(super) fn pack_transposed(
+    from: &[f32],
+    stride: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    width: usize,
+    to: &mut [f32],
+) {
+    let count = rows.len();
+    if count < width {
+        to[..columns.len() * width].fill(0.0);
+    }
+    // Blocks of 16 rows keep the written lines in the cache while their floats fill up.
+    for block in (0..count).step_by(16) {
+        let block = block..(block + 16).min(count);
+        for (k, column) in columns.clone().enumerate() {
+            let to = &mut to[k * width..][block.clone()];
+            for (to, row) in to.iter_mut().zip(rows.start + block.start..) {
+                *to = from[row * stride + column];
+            }
+        }
+    }
+}

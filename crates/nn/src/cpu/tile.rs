@@ -1,0 +1,100 @@
+//! A tile: `ROWS` rows by `VECTORS` vectors of accumulators that stay in registers while k runs.
+//!
+//! C[i, j] ← Σ over runs r and steps k of A[row i + run r + k · step] · B[run r + k · step + j]
+//!
+//! What is a row, a run and a step is up to the caller, so that one tile serves dense products, convolutions over
+//! images where they lie (nothing is unrolled into columns) and both of their gradients.
+
+#![expect(unsafe_code, reason = "the innermost loop works on raw pointers; `Sum` says what they must reach")]
+
+use super::vector::Vector;
+
+/// The sum that every element of a tile is.
+#[derive(Clone, Copy)]
+pub(super) struct Sum<'a> {
+    /// Where each run starts in A and in B, in floats.
+    pub runs: &'a [(usize, usize)],
+    /// Steps of one run.
+    pub steps: usize,
+    /// Floats between two steps in A.
+    pub a_step: usize,
+    /// Floats between two steps in B.
+    pub b_step: usize,
+}
+
+/// What is done with a finished tile.
+#[derive(Clone, Copy)]
+pub(super) struct Finish {
+    /// Whether it is added to what is there.
+    pub add: bool,
+    /// Starting values of a row, if any; null for zero. As many as the tile has columns, or more.
+    pub bias: *const f32,
+    /// Whether what is below 0 becomes 0.
+    pub relu: bool,
+}
+
+/// Computes one tile.
+///
+/// `a` and `c` hold where each row starts; of the `live` first rows results are written, the others are copies that
+/// keep the loop regular. `columns` counts what is written of each row. With `PART` the last vector of B is read no
+/// further than that; without, B has room for whole vectors.
+///
+/// # Safety
+///
+/// The machine has the instructions of `V`; the pointers reach everything that `sum` and `columns` describe.
+#[inline(always)]
+pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
+    a: &[*const f32; ROWS],
+    b: *const f32,
+    c: &[*mut f32; ROWS],
+    sum: Sum<'_>,
+    live: usize,
+    columns: usize,
+    finish: Finish,
+) {
+    // SAFETY: the caller's contract covers all reads and writes below.
+    unsafe {
+        let last = columns - (VECTORS - 1) * V::LANES;
+        let mut total = [[V::splat(0.0); VECTORS]; ROWS];
+        for &(a_run, b_run) in sum.runs {
+            let mut at = a_run;
+            let mut b = b.add(b_run);
+            for _ in 0..sum.steps {
+                let mut row_of_b = [V::splat(0.0); VECTORS];
+                for j in 0..VECTORS {
+                    let from = b.add(j * V::LANES);
+                    row_of_b[j] =
+                        if PART && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
+                }
+                for i in 0..ROWS {
+                    let value = V::splat(*a[i].add(at));
+                    for j in 0..VECTORS {
+                        total[i][j] = total[i][j].add_product(value, row_of_b[j]);
+                    }
+                }
+                at += sum.a_step;
+                b = b.add(sum.b_step);
+            }
+        }
+        for i in 0..ROWS {
+            if i >= live {
+                break;
+            }
+            for j in 0..VECTORS {
+                let count = if j == VECTORS - 1 { last } else { V::LANES };
+                let to = c[i].add(j * V::LANES);
+                let mut value = total[i][j];
+                if !finish.bias.is_null() {
+                    value = value.add(V::load_part(finish.bias.add(j * V::LANES), count));
+                }
+                if finish.add {
+                    value = value.add(V::load_part(to, count));
+                }
+                if finish.relu {
+                    value = V::splat(0.0).max(value);
+                }
+                if count == V::LANES { value.store(to) } else { value.store_part(to, count) }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A few lanes of floats. Kernels are written once over this trait and compiled for each instruction set.
+
+#![expect(unsafe_code, reason = "vector instructions and raw loads; callers keep pointers in bounds")]
+
+/// A register's worth of floats.
+///
+/// # Safety
+///
+/// The methods may only be called on a machine that has the instructions, and with pointers to as many floats as they
+/// read or write.
+pub(crate) trait Vector: Copy {
+    /// Floats in one vector.
+    const LANES: usize;
+    /// Which tile sizes keep all accumulators in registers.
+    const REGISTERS: Registers;
+    unsafe fn splat(value: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    /// Reads `count` floats; the other lanes are 0.
+    unsafe fn load_part(from: *const f32, count: usize) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// Writes the first `count` lanes.
+    unsafe fn store_part(self, to: *mut f32, count: usize);
+    unsafe fn add(self, other: Self) -> Self;
+    /// `a · b + self`
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
+    /// Lanes of `new` and `new_mark` where `self` is below `new` or `new` is no number; else `self` and `mark`.
+    unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self);
+    /// Lanes of `self` where `mark` equals `wanted`, else 0.
+    unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self;
+}
+
+/// How many vector registers an instruction set has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registers {
+    ThirtyTwo,
+    Sixteen,
+    Few,
+}
+
+/// Lanes without instructions of their own; the compiler makes of them what it can.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain([f32; 8]);
+
+impl Vector for Plain {
+    const LANES: usize = 8;
+    const REGISTERS: Registers = Registers::Few;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Self([value; 8])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's pointer has 8 floats.
+        Self(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, count: usize) -> Self {
+        let mut lanes = [0.0; 8];
+        for (lane, value) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller's pointer has `count` floats.
+            *value = unsafe { *from.add(lane) };
+        }
+        Self(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's pointer has 8 floats.
+        unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut f32, count: usize) {
+        for (lane, value) in self.0.iter().enumerate().take(count) {
+            // SAFETY: the caller's pointer has `count` floats.
+            unsafe { *to.add(lane) = *value };
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + a.0[i] * b.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| if other.0[i] > self.0[i] { other.0[i] } else { self.0[i] }))
+    }
+    #[inline(always)]
+    unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
+        let wins: [bool; 8] = std::array::from_fn(|i| new.0[i] > self.0[i] || new.0[i].is_nan());
+        let pick = |yes: [f32; 8], no: [f32; 8]| Self(std::array::from_fn(|i| if wins[i] { yes[i] } else { no[i] }));
+        (pick(new.0, self.0), pick(new_mark.0, mark.0))
+    }
+    #[inline(always)]
+    unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
+        Self(std::array::from_fn(|i| if mark.0[i] == wanted.0[i] { self.0[i] } else { 0.0 }))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Registers, Vector};
+
+    // SAFETY of every method below: the trait's contract; `Instructions::run` checks that the machine has them.
+
+    impl Vector for __m512 {
+        const LANES: usize = 16;
+        const REGISTERS: Registers = Registers::ThirtyTwo;
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            unsafe { _mm512_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_part(from: *const f32, count: usize) -> Self {
+            unsafe { _mm512_maskz_loadu_ps(mask16(count), from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm512_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn store_part(self, to: *mut f32, count: usize) {
+            unsafe { _mm512_mask_storeu_ps(to, mask16(count), self) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            unsafe { _mm512_add_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            unsafe { _mm512_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            unsafe { _mm512_max_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
+            unsafe {
+                let wins = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(new, self);
+                (_mm512_mask_blend_ps(wins, self, new), _mm512_mask_blend_ps(wins, mark, new_mark))
+            }
+        }
+        #[inline(always)]
+        unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
+            unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(mark, wanted), self) }
+        }
+    }
+
+    #[inline(always)]
+    fn mask16(count: usize) -> u16 {
+        ((1u32 << count) - 1) as u16
+    }
+
+    impl Vector for __m256 {
+        const LANES: usize = 8;
+        const REGISTERS: Registers = Registers::Sixteen;
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            unsafe { _mm256_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            unsafe { _mm256_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_part(from: *const f32, count: usize) -> Self {
+            unsafe { _mm256_maskload_ps(from, mask8(count)) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm256_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn store_part(self, to: *mut f32, count: usize) {
+            unsafe { _mm256_maskstore_ps(to, mask8(count), self) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            unsafe { _mm256_add_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            unsafe { _mm256_max_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
+            unsafe {
+                let wins = _mm256_cmp_ps::<_CMP_NLE_UQ>(new, self);
+                (_mm256_blendv_ps(self, new, wins), _mm256_blendv_ps(mark, new_mark, wins))
+            }
+        }
+        #[inline(always)]
+        unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
+            unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_EQ_OQ>(mark, wanted), self) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mask8(count: usize) -> __m256i {
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use std::ops::Range;
+
+use paceline_model::{Batch, Error, Loss, Model, Progress, State};
+
+use crate::Network;
+use crate::cpu::Cpu;
+use crate::executor::Executor;
+use crate::updater::SegmentTable;
+
+/// A network on the processor: what trainers drive.
+pub struct Engine {
+    executor: Executor<Cpu>,
+    segments: SegmentTable,
+}
+
+impl Engine {
+    /// An engine for this network.
+    pub fn new(network: Network) -> Self {
+        let segments = network.segments().clone();
+        Self { executor: Executor::new(network, Cpu::detect()), segments }
+    }
+
+    /// The same engine without instructions beyond what every machine of this architecture has.
+    pub fn portable(network: Network) -> Self {
+        let segments = network.segments().clone();
+        Self { executor: Executor::new(network, Cpu::portable()), segments }
+    }
+
+    /// Fills memory with NaN as soon as nobody should read it any more; for tests, it costs time.
+    #[must_use]
+    pub fn poisoned(mut self) -> Self {
+        self.executor.poison();
+        self
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.executor.network
+    }
+}
+
+impl Model for Engine {
+    fn initial_state(&self) -> State {
+        self.network().initial_state()
+    }
+
+    fn gradient(&mut self, batch: &Batch, state: &mut State) -> Result<Loss, Error> {
+        self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
+    }
+
+    fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
+        let (rows, loss) = self.executor.predict(batch, &state.parameters, &state.running)?;
+        outputs.clear();
+        outputs.extend_from_slice(rows);
+        Ok(loss)
+    }
+
+    fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
+        self.segments.update(state, range, weight, progress);
+    }
+
+    fn apply(&mut self, state: &mut State, range: Range<usize>) {
+        self.segments.apply(state, range);
+    }
+}

@@ -1,0 +1,235 @@
+//! Runs plans. An executor owns the arena and the kernels; parameters and gradients are handed in.
+
+use paceline_model::{Batch, Error, Flat, Loss, Targets};
+
+use crate::node::Node;
+use crate::pass::{Backward, Draw, Forward, Needs};
+use crate::plain::judge;
+use crate::plan::{Lowering, Plan, Purpose};
+use crate::{Network, Real};
+
+/// How operations are carried out.
+pub(crate) trait Kernels: Send {
+    /// The precision.
+    type R: Real;
+    /// How networks are lowered for these kernels.
+    const LOWERING: Lowering;
+    fn needs(&mut self, node: &Node, examples: usize) -> Needs;
+    fn forward(&mut self, node: &Node, pass: &mut Forward<'_, Self::R>);
+    fn backward(&mut self, node: &Node, pass: &mut Backward<'_, Self::R>);
+}
+
+/// Runs the plans of one network.
+pub(crate) struct Executor<K: Kernels> {
+    pub(crate) network: Network,
+    pub(crate) kernels: K,
+    plans: Vec<Plan>,
+    arena: Flat<K::R>,
+    marks: Vec<u16>,
+    /// Where running statistics go that nobody wants to keep.
+    idle_running: Vec<K::R>,
+    poison: bool,
+}
+
+/// Batch sizes change little: the full one, the short last one, one for evaluation.
+const CACHED_PLANS: usize = 8;
+
+impl<K: Kernels> Executor<K> {
+    pub(crate) fn new(network: Network, kernels: K) -> Self {
+        let idle_running = vec![K::R::ZERO; network.running_count()];
+        Self { network, kernels, plans: Vec::new(), arena: Flat::zeros(0), marks: Vec::new(), idle_running, poison: false }
+    }
+
+    /// Fills every range of the arena with NaN as soon as nobody should read it any more.
+    pub(crate) fn poison(&mut self) {
+        self.poison = true;
+    }
+
+    /// The gradient of the summed loss by all parameters, written over `gradient`.
+    pub(crate) fn gradient(
+        &mut self,
+        batch: &Batch,
+        parameters: &[K::R],
+        running: &mut [K::R],
+        gradient: &mut [K::R],
+    ) -> Result<Loss, Error> {
+        check(&self.network, batch)?;
+        if matches!(batch.targets, Targets::None) {
+            let expected = "something to learn from".into();
+            return Err(Error::BadBatch { what: "targets", expected, found: "none".into() });
+        }
+        let plan = self.plan(batch.examples(), Purpose::Train);
+        let sum = self.forward(plan, batch, parameters, running);
+        let Self { network, kernels, plans, arena, marks, poison, .. } = self;
+        let plan = &plans[plan];
+        for (index, node) in plan.nodes.iter().enumerate().rev() {
+            if index < plan.first_trained {
+                break;
+            }
+            let place = &plan.places[index];
+            let [x, y, aux, scratch, dy, dx] = arena
+                .get_disjoint_mut([
+                    place.kept_x.clone(),
+                    place.kept_y.clone(),
+                    place.aux.clone(),
+                    place.backward_scratch.clone(),
+                    place.dy.clone(),
+                    place.dx.clone(),
+                ])
+                .unwrap_or_else(|_| fall_back(index));
+            let [dweights, dbias] = gradient
+                .get_disjoint_mut([node.weights.clone(), node.bias.clone()])
+                .expect("parameters do not overlap");
+            let mut pass = Backward {
+                examples: plan.examples,
+                draw: Draw::new(network.config().seed, node.layer, batch),
+                weights: &parameters[node.weights.clone()],
+                x,
+                y,
+                aux,
+                marks: &marks[place.marks.clone()],
+                scratch,
+                dy,
+                dweights,
+                dbias,
+                dx,
+            };
+            kernels.backward(node, &mut pass);
+            if *poison {
+                bury(arena, plan, 2 * plan.nodes.len() - index);
+            }
+        }
+        Ok(Loss { sum, weight: f64::from(batch.weight()) })
+    }
+
+    /// The outputs of every example, and the loss if the batch has targets.
+    pub(crate) fn predict(
+        &mut self,
+        batch: &Batch,
+        parameters: &[K::R],
+        running: &[K::R],
+    ) -> Result<(&[K::R], Option<Loss>), Error> {
+        check(&self.network, batch)?;
+        let plan = self.plan(batch.examples(), Purpose::Predict);
+        let mut idle = std::mem::take(&mut self.idle_running);
+        idle.copy_from_slice(running);
+        let sum = self.forward(plan, batch, parameters, &mut idle);
+        self.idle_running = idle;
+        let known = !matches!(batch.targets, Targets::None);
+        let loss = known.then(|| Loss { sum, weight: f64::from(batch.weight()) });
+        Ok((&self.arena[self.plans[plan].output.clone()], loss))
+    }
+
+    fn forward(&mut self, plan: usize, batch: &Batch, parameters: &[K::R], running: &mut [K::R]) -> f64 {
+        let Self { network, kernels, plans, arena, marks, poison, .. } = self;
+        let plan = &plans[plan];
+        if *poison {
+            arena.fill(K::R::of(f64::NAN));
+        }
+        for (to, from) in arena[plan.input.clone()].iter_mut().zip(&batch.features) {
+            *to = K::R::of(f64::from(*from));
+        }
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let place = &plan.places[index];
+            let [x, y, aux, scratch] = arena
+                .get_disjoint_mut([
+                    place.x.clone(),
+                    place.y.clone(),
+                    place.aux.clone(),
+                    place.forward_scratch.clone(),
+                ])
+                .unwrap_or_else(|_| fall_back(index));
+            let mut pass = Forward {
+                examples: plan.examples,
+                training: plan.purpose == Purpose::Train,
+                draw: Draw::new(network.config().seed, node.layer, batch),
+                weights: &parameters[node.weights.clone()],
+                bias: &parameters[node.bias.clone()],
+                running: &mut running[node.running.clone()],
+                x,
+                y,
+                aux,
+                marks: &mut marks[place.marks.clone()],
+                scratch,
+            };
+            kernels.forward(node, &mut pass);
+            if *poison {
+                bury(arena, plan, index);
+            }
+        }
+        let [z, y, dz, scratch] = arena
+            .get_disjoint_mut([plan.logits.clone(), plan.output.clone(), plan.dz.clone(), plan.loss_scratch.clone()])
+            .unwrap_or_else(|_| fall_back(plan.nodes.len()));
+        let sum = judge(&plan.judged, batch, z, y, dz, scratch);
+        if *poison {
+            bury(arena, plan, plan.nodes.len());
+        }
+        sum
+    }
+
+    /// The plan for this many examples, made now if it is not there yet.
+    fn plan(&mut self, examples: usize, purpose: Purpose) -> usize {
+        if let Some(found) = self.plans.iter().position(|p| p.examples == examples && p.purpose == purpose) {
+            return found;
+        }
+        if self.plans.len() == CACHED_PLANS {
+            self.plans.remove(0);
+        }
+        let plan = Plan::new(&self.network, examples, purpose, K::LOWERING, |node, n| self.kernels.needs(node, n));
+        self.arena.grow(plan.arena);
+        self.marks.resize(self.marks.len().max(plan.marks), 0);
+        self.plans.push(plan);
+        self.plans.len() - 1
+    }
+}
+
+/// Buffers of one operation are alive together, so the plan never lets them overlap.
+fn fall_back(index: usize) -> ! {
+    unreachable!("the plan gave operation {index} buffers that overlap")
+}
+
+fn bury<R: Real>(arena: &mut [R], plan: &Plan, moment: usize) {
+    for range in &plan.dead_after[moment] {
+        arena[range.clone()].fill(R::of(f64::NAN));
+    }
+}
+
+/// Whether a batch fits a network.
+fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
+    let bad = |what, expected: String, found: String| Err(Error::BadBatch { what, expected, found });
+    let (inputs, outputs) = (network.input().len(), network.output().len());
+    let rows = batch.examples();
+    if rows == 0 {
+        return bad("examples", "at least 1".into(), "0".into());
+    }
+    if batch.width != inputs || batch.features.len() != rows * inputs {
+        let found = format!("{} ({} in all for {rows} examples)", batch.width, batch.features.len());
+        return bad("features per example", inputs.to_string(), found);
+    }
+    if let Some(weights) = &batch.weights
+        && weights.len() != rows
+    {
+        return bad("weights", rows.to_string(), weights.len().to_string());
+    }
+    match &batch.targets {
+        Targets::None => Ok(()),
+        Targets::Classes(classes) if classes.len() != rows => {
+            bad("classes", rows.to_string(), classes.len().to_string())
+        }
+        Targets::Classes(classes) => {
+            // One output tells two classes apart.
+            let known = if outputs == 1 { 2 } else { outputs };
+            match classes.iter().position(|&c| c as usize >= known) {
+                Some(row) => {
+                    let (example, class) = (batch.indices[row], classes[row]);
+                    Err(Error::ClassOutOfRange { example, class, classes: known })
+                }
+                None => Ok(()),
+            }
+        }
+        Targets::Values { width, values } if *width != outputs || values.len() != rows * outputs => {
+            bad("targets per example", outputs.to_string(), width.to_string())
+        }
+        Targets::Values { .. } => Ok(()),
+    }
+}

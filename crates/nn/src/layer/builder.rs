@@ -1,0 +1,233 @@
+use std::ops::Range;
+
+use crate::config::{LayerConfig, NetworkConfig, Settings, nearest};
+use crate::network::{LayerInfo, Parameter, Start};
+use crate::node::{Node, Op};
+use crate::updater::Segment;
+use crate::window::{Misfit, Window};
+use crate::{Activation, Error, Fan, Loss, Network, Registry, Shape};
+
+/// Collects what the layers ask for, one after the other.
+pub(super) struct Builder<'a> {
+    config: &'a NetworkConfig,
+    index: usize,
+    kind: &'static str,
+    name: String,
+    settings: Settings,
+    /// What the layer's next operation gets.
+    pub(super) shape: Shape,
+    begun: (Shape, usize),
+    layers: Vec<LayerInfo>,
+    parameters: Vec<(Parameter, Segment)>,
+    running: Vec<Parameter>,
+    nodes: Vec<Node>,
+    loss: Option<Loss>,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(config: &'a NetworkConfig) -> Result<Self, Error> {
+        let shape = config.input.shape();
+        if shape.is_empty() {
+            let message = format!("expected sizes of at least 1, found {shape}");
+            return Err(Error::Config { path: "input".into(), message });
+        }
+        Ok(Self {
+            config,
+            index: 0,
+            kind: "",
+            name: String::new(),
+            settings: Settings::default(),
+            shape,
+            begun: (shape, 0),
+            layers: Vec::new(),
+            parameters: Vec::new(),
+            running: Vec::new(),
+            nodes: Vec::new(),
+            loss: None,
+        })
+    }
+
+    pub(super) fn begin(&mut self, index: usize, layer: &LayerConfig) -> Result<(), Error> {
+        self.index = index;
+        self.kind = layer.kind();
+        if self.loss.is_some() {
+            return Err(self.wrong(format!("nothing can follow the loss of layer {}", index - 1)));
+        }
+        self.settings = layer.settings().or(&self.config.defaults);
+        self.name = self.settings.name.clone().unwrap_or_else(|| index.to_string());
+        if self.layers.iter().any(|l| l.name == self.name) {
+            return Err(self.wrong(format!("the name `{}` is taken by another layer", self.name)));
+        }
+        if let Some(problem) = self.settings.problem() {
+            return Err(self.wrong(problem));
+        }
+        self.begun = (self.shape, self.parameter_count());
+        if let Some(rate) = self.settings.dropout.filter(|&rate| rate > 0.0) {
+            // Only what has weights has inputs to drop by default; a layer that asks for it itself gets it anyway.
+            let weighted = matches!(layer, LayerConfig::Dense(_) | LayerConfig::Conv2d(_) | LayerConfig::Output(_));
+            if weighted || layer.settings().dropout.is_some() {
+                self.push(Op::Dropout { rate }, self.shape);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self) {
+        self.layers.push(LayerInfo {
+            kind: self.kind,
+            name: self.name.clone(),
+            input: self.begun.0,
+            output: self.shape,
+            parameters: self.begun.1..self.parameter_count(),
+        });
+    }
+
+    pub(super) fn finish(self, config: NetworkConfig) -> Result<Network, Error> {
+        let loss = self.loss.ok_or(Error::Incomplete("an `output` or `loss` layer at its end"))?;
+        Ok(Network::from_parts(config, self.layers, self.parameters, self.running, self.nodes, loss))
+    }
+
+    fn parameter_count(&self) -> usize {
+        self.parameters.last().map_or(0, |(p, _)| p.range.end)
+    }
+
+    /// Asks for weights; decay, constraints and dropout of the settings are theirs.
+    pub(super) fn weights(&mut self, name: &str, shape: Vec<usize>, fan: Fan) -> Result<Range<usize>, Error> {
+        let init = self.settings.weight_init.clone().unwrap_or_default();
+        let columns = *shape.last().expect("weights have a dimension");
+        if init == crate::WeightInit::Identity && shape.iter().product::<usize>() != columns * columns {
+            return Err(self.wrong(format!("`weight_init = \"identity\"` expects square weights, found {shape:?}")));
+        }
+        Ok(self.parameter(name, shape, Start::Weights(init, fan), true))
+    }
+
+    /// Asks for biases.
+    pub(super) fn bias(&mut self, name: &str, count: usize) -> Range<usize> {
+        let start = Start::Constant(self.settings.bias_init.unwrap_or(0.0));
+        self.parameter(name, vec![count], start, false)
+    }
+
+    /// Asks for trained numbers that start alike and know no decay.
+    pub(super) fn constant(&mut self, name: &str, count: usize, value: f32) -> Range<usize> {
+        self.parameter(name, vec![count], Start::Constant(value), false)
+    }
+
+    fn parameter(&mut self, name: &str, shape: Vec<usize>, start: Start, weights: bool) -> Range<usize> {
+        let begin = self.parameter_count();
+        let range = begin..begin + shape.iter().product::<usize>();
+        let settings = &self.settings;
+        let only_weights = |value: Option<f32>| if weights { value.unwrap_or(0.0) } else { 0.0 };
+        let segment = Segment {
+            range: range.clone(),
+            layer: self.index,
+            outputs: *shape.last().expect("a parameter has a dimension"),
+            updater: settings.updater.clone().unwrap_or_default(),
+            learning_rate: settings.learning_rate.clone(),
+            l1: only_weights(settings.l1),
+            l2: only_weights(settings.l2),
+            weight_decay: only_weights(settings.weight_decay),
+            normalisation: settings.gradient_normalisation.unwrap_or_default(),
+            constraints: if weights { settings.constraints.clone().unwrap_or_default() } else { Vec::new() },
+        };
+        let name = format!("{}.{name}", self.name);
+        self.parameters.push((Parameter { name, shape, range: range.clone(), layer: self.index, start }, segment));
+        range
+    }
+
+    /// Asks for numbers that are learned but not trained; calls of one operation lie one after the other.
+    pub(super) fn running(&mut self, name: &str, count: usize, value: f32) -> Range<usize> {
+        let begin = self.running.last().map_or(0, |p| p.range.end);
+        let range = begin..begin + count;
+        self.running.push(Parameter {
+            name: format!("{}.{name}", self.name),
+            shape: vec![count],
+            range: range.clone(),
+            layer: self.index,
+            start: Start::Constant(value),
+        });
+        range
+    }
+
+    /// Adds an operation without parameters.
+    pub(super) fn push(&mut self, op: Op, output: Shape) {
+        self.push_with(op, output, 0..0, 0..0, 0..0);
+    }
+
+    /// Adds an operation with its parameters.
+    pub(super) fn push_with(
+        &mut self,
+        op: Op,
+        output: Shape,
+        weights: Range<usize>,
+        bias: Range<usize>,
+        running: Range<usize>,
+    ) {
+        let activation = Activation::Identity;
+        let input = self.shape;
+        self.nodes.push(Node { layer: self.index, op, input, output, weights, bias, running, activation });
+        self.shape = output;
+    }
+
+    /// Adds the activation of the settings.
+    pub(super) fn activate(&mut self) {
+        self.activate_with(self.settings.activation.unwrap_or_default());
+    }
+
+    pub(super) fn activate_with(&mut self, activation: Activation) {
+        if activation != Activation::Identity {
+            self.push(Op::Activation(activation), self.shape);
+        }
+    }
+
+    /// The image that comes in, or an error that names what did.
+    pub(super) fn image(&self) -> Result<[usize; 3], Error> {
+        match self.shape {
+            Shape::Image { height, width, channels } => Ok([height, width, channels]),
+            Shape::Flat(_) => Err(self.misfit("an image".into())),
+        }
+    }
+
+    /// A window that fits the image that comes in.
+    pub(super) fn window(
+        &self,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        dilation: [usize; 2],
+        padding: crate::config::Padding,
+    ) -> Result<Window, Error> {
+        Window::new(self.image()?, kernel, stride, dilation, padding).map_err(|misfit| match misfit {
+            Misfit::Zero(name) => self.wrong(format!("`{name}` must be at least 1 in both directions")),
+            Misfit::TooSmall([height, width]) => {
+                self.misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1]))
+            }
+        })
+    }
+
+    /// Ends the network with a loss.
+    pub(super) fn end_with(&mut self, loss: &Loss, registry: &Registry) -> Result<(), Error> {
+        let mut loss = loss.clone();
+        if let Loss::Custom(named) = &mut loss
+            && named.found.is_none()
+        {
+            named.found = registry.find_loss(&named.name);
+            if named.found.is_none() {
+                return Err(self.unregistered("loss", &named.name, registry.loss_names()));
+            }
+        }
+        self.loss = Some(loss);
+        Ok(())
+    }
+
+    pub(super) fn unregistered<'n>(&self, what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Error {
+        let hint = nearest(name, known).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+        self.wrong(format!("no {what} `{name}` was registered{hint}"))
+    }
+
+    pub(super) fn wrong(&self, message: String) -> Error {
+        Error::Layer { index: self.index, kind: self.kind.into(), message }
+    }
+
+    pub(super) fn misfit(&self, expected: String) -> Error {
+        Error::Shape { index: self.index, kind: self.kind, expected, found: self.shape.to_string() }
+    }
+}

@@ -1,0 +1,12 @@
+use super::Builder;
+use crate::config::ZeroPadding;
+use crate::node::Op;
+use crate::{Error, Shape};
+
+pub(super) fn build(config: &ZeroPadding, builder: &mut Builder<'_>) -> Result<(), Error> {
+    let [height, width, channels] = builder.image()?;
+    let padding @ [top, bottom, left, right] = config.padding;
+    let output = Shape::Image { height: height + top + bottom, width: width + left + right, channels };
+    builder.push(Op::ZeroPad { height, width, channels, padding }, output);
+    Ok(())
+}

@@ -1,0 +1,190 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Real;
+use crate::custom::{CustomLoss, LossFunction};
+
+/// What the outputs of a network are judged by.
+///
+/// Each is a sum over the outputs of one example unless it says mean; `t` is the target, `y` the output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// Σ −t ln y, for outputs that sum to 1 (softmax)
+    #[serde(alias = "mcxent", alias = "negativeloglikelihood", alias = "negative_log_likelihood")]
+    #[default]
+    CrossEntropy,
+    /// The same for class indices; kept because its name is looked for
+    #[serde(alias = "sparse_mcxent")]
+    SparseCrossEntropy,
+    /// Σ −t ln y − (1 − t) ln(1 − y), for outputs between 0 and 1 (sigmoid)
+    #[serde(alias = "xent", alias = "reconstruction_crossentropy", alias = "reconstruction_cross_entropy")]
+    BinaryCrossEntropy,
+    /// mean of (y − t)²
+    #[serde(alias = "mean_squared_error")]
+    Mse,
+    /// Σ (y − t)²
+    #[serde(alias = "squared_loss")]
+    L2,
+    /// mean of |y − t|
+    #[serde(alias = "mean_absolute_error")]
+    Mae,
+    /// Σ |y − t|
+    L1,
+    /// mean of 100 |(y − t) / t|
+    #[serde(alias = "mean_absolute_percentage_error")]
+    Mape,
+    /// mean of (ln(1 + y) − ln(1 + t))²
+    #[serde(alias = "mean_squared_logarithmic_error")]
+    Msle,
+    /// − t·y / (|t| |y|)
+    CosineProximity,
+    /// Σ max(0, 1 − t y), targets −1 and 1
+    Hinge,
+    /// Σ max(0, 1 − t y)², targets −1 and 1
+    SquaredHinge,
+    /// Σ t ln(t / y)
+    #[serde(alias = "kld")]
+    KlDivergence,
+    /// Σ y − t ln y
+    Poisson,
+    /// mean of t y
+    Wasserstein,
+    /// A loss of another crate.
+    Custom(NamedLoss),
+}
+
+/// A loss of another crate, by name until a [`crate::Registry`] has found it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct NamedLoss {
+    pub(crate) name: String,
+    pub(crate) found: Option<Arc<dyn CustomLoss>>,
+}
+
+impl From<String> for NamedLoss {
+    fn from(name: String) -> Self {
+        Self { name, found: None }
+    }
+}
+
+impl From<NamedLoss> for String {
+    fn from(loss: NamedLoss) -> Self {
+        loss.name
+    }
+}
+
+impl PartialEq for NamedLoss {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Outputs are kept this far from 0 and 1 before a logarithm is taken of them.
+const EDGE: f64 = 1e-7;
+
+impl Loss {
+    /// Every loss of this crate, for tests and listings.
+    pub const ALL: [Loss; 15] = [
+        Loss::CrossEntropy,
+        Loss::SparseCrossEntropy,
+        Loss::BinaryCrossEntropy,
+        Loss::Mse,
+        Loss::L2,
+        Loss::Mae,
+        Loss::L1,
+        Loss::Mape,
+        Loss::Msle,
+        Loss::CosineProximity,
+        Loss::Hinge,
+        Loss::SquaredHinge,
+        Loss::KlDivergence,
+        Loss::Poisson,
+        Loss::Wasserstein,
+    ];
+
+    /// A loss of another crate.
+    pub fn custom(loss: impl LossFunction) -> Self {
+        let name = LossFunction::name(&loss).to_owned();
+        Loss::Custom(NamedLoss { name, found: Some(Arc::new(loss)) })
+    }
+
+    /// Whether classes are told apart by −1 and 1 instead of 0 and 1.
+    pub fn signed_targets(&self) -> bool {
+        matches!(self, Loss::Hinge | Loss::SquaredHinge)
+    }
+
+    /// The loss of one example; writes its slope by every output into `slope`.
+    pub fn row<R: Real>(&self, target: &[R], output: &[R], slope: &mut [R]) -> R {
+        let of = R::of;
+        let mean = R::ONE / of(output.len() as f64);
+        let each = |slope: &mut [R], f: &dyn Fn(R, R) -> (R, R)| {
+            let mut sum = R::ZERO;
+            for ((&t, &y), s) in target.iter().zip(output).zip(slope) {
+                let (value, d) = f(t, y);
+                sum += value;
+                *s = d;
+            }
+            sum
+        };
+        match self {
+            Loss::CrossEntropy | Loss::SparseCrossEntropy => each(slope, &|t, y| {
+                let p = y.max(of(EDGE));
+                (-t * p.ln(), if y >= of(EDGE) { -t / p } else { R::ZERO })
+            }),
+            Loss::BinaryCrossEntropy => each(slope, &|t, y| {
+                let p = y.max(of(EDGE)).min(of(1.0 - EDGE));
+                (-t * p.ln() - (R::ONE - t) * (R::ONE - p).ln(), (p - t) / (p * (R::ONE - p)))
+            }),
+            Loss::Mse => each(slope, &|t, y| (mean * (y - t) * (y - t), of(2.0) * mean * (y - t))),
+            Loss::L2 => each(slope, &|t, y| ((y - t) * (y - t), of(2.0) * (y - t))),
+            Loss::Mae => each(slope, &|t, y| (mean * (y - t).abs(), mean * (y - t).sign())),
+            Loss::L1 => each(slope, &|t, y| ((y - t).abs(), (y - t).sign())),
+            Loss::Mape => each(slope, &|t, y| {
+                let scale = of(100.0) * mean / t.abs().max(of(EDGE));
+                (scale * (y - t).abs(), scale * (y - t).sign())
+            }),
+            Loss::Msle => each(slope, &|t, y| {
+                let up = (R::ONE + y).max(of(EDGE));
+                let d = up.ln() - (R::ONE + t).max(of(EDGE)).ln();
+                (mean * d * d, of(2.0) * mean * d / up)
+            }),
+            Loss::CosineProximity => {
+                let (mut ty, mut tt, mut yy) = (R::ZERO, R::ZERO, R::ZERO);
+                for (&t, &y) in target.iter().zip(output) {
+                    ty += t * y;
+                    tt += t * t;
+                    yy += y * y;
+                }
+                let norms = (tt.sqrt() * yy.sqrt()).max(of(EDGE));
+                let cosine = ty / norms;
+                for ((&t, &y), s) in target.iter().zip(output).zip(slope) {
+                    *s = -(t / norms - cosine * y / yy.max(of(EDGE)));
+                }
+                -cosine
+            }
+            Loss::Hinge => each(slope, &|t, y| {
+                let gap = R::ONE - t * y;
+                if gap > R::ZERO { (gap, -t) } else { (R::ZERO, R::ZERO) }
+            }),
+            Loss::SquaredHinge => each(slope, &|t, y| {
+                let gap = (R::ONE - t * y).max(R::ZERO);
+                (gap * gap, -of(2.0) * gap * t)
+            }),
+            Loss::KlDivergence => each(slope, &|t, y| {
+                let (p, q) = (t.max(of(EDGE)), y.max(of(EDGE)));
+                if t > R::ZERO { (t * (p / q).ln(), -t / q) } else { (R::ZERO, R::ZERO) }
+            }),
+            Loss::Poisson => each(slope, &|t, y| {
+                let p = y.max(of(EDGE));
+                (y - t * p.ln(), R::ONE - t / p)
+            }),
+            Loss::Wasserstein => each(slope, &|t, y| (mean * t * y, mean * t)),
+            Loss::Custom(NamedLoss { found, .. }) => {
+                let loss = found.as_deref().expect("a network resolves its losses when it is made");
+                R::custom_row(loss, target, output, slope)
+            }
+        }
+    }
+}

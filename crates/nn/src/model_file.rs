@@ -1,0 +1,3 @@
+//! Placeholder.
+/// Placeholder.
+pub struct ModelFile;

@@ -1,0 +1,81 @@
+//! What an operation is given to work on, in either direction.
+
+use paceline_model::Batch;
+
+use crate::random::Counted;
+
+/// Which examples a batch holds: what counted randomness is keyed by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw<'a> {
+    seed: u64,
+    layer: usize,
+    epoch: u64,
+    indices: &'a [u64],
+}
+
+/// Keeps the streams of layers apart from those of initial weights, which use small purposes.
+const LAYER_STREAMS: u64 = 1 << 32;
+
+impl<'a> Draw<'a> {
+    pub(crate) fn new(seed: u64, layer: usize, batch: &'a Batch) -> Self {
+        Self { seed, layer, epoch: batch.epoch, indices: &batch.indices }
+    }
+
+    /// The stream of the example in this row.
+    pub(crate) fn row(&self, row: usize) -> Counted {
+        Counted::new(self.seed, LAYER_STREAMS + self.layer as u64, self.epoch, self.indices[row])
+    }
+}
+
+/// The forward pass of one operation.
+pub(crate) struct Forward<'a, R> {
+    pub examples: usize,
+    pub training: bool,
+    pub draw: Draw<'a>,
+    pub weights: &'a [R],
+    pub bias: &'a [R],
+    pub running: &'a mut [R],
+    pub x: &'a [R],
+    pub y: &'a mut [R],
+    /// Kept until the backward pass.
+    pub aux: &'a mut [R],
+    /// Kept until the backward pass: which cell won.
+    pub marks: &'a mut [u16],
+    /// Of no value to anybody else.
+    pub scratch: &'a mut [R],
+}
+
+/// The backward pass of one operation. All `d…` are slopes of the loss.
+pub(crate) struct Backward<'a, R> {
+    pub examples: usize,
+    pub draw: Draw<'a>,
+    pub weights: &'a [R],
+    pub x: &'a [R],
+    pub y: &'a [R],
+    pub aux: &'a mut [R],
+    pub marks: &'a [u16],
+    pub scratch: &'a mut [R],
+    /// May be destroyed.
+    pub dy: &'a mut [R],
+    /// To be written, not added to.
+    pub dweights: &'a mut [R],
+    /// To be written, not added to.
+    pub dbias: &'a mut [R],
+    /// To be written, unless it is empty: then nobody needs it.
+    pub dx: &'a mut [R],
+}
+
+/// What an operation asks of the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Numbers kept from the forward to the backward pass.
+    pub aux: usize,
+    /// Marks kept likewise.
+    pub marks: usize,
+    pub forward_scratch: usize,
+    pub backward_scratch: usize,
+    /// Whether the backward pass reads what went in.
+    pub keeps_x: bool,
+    /// Whether the backward pass reads what came out.
+    pub keeps_y: bool,
+}

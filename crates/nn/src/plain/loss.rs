@@ -1,0 +1,108 @@
+//! The end of a network: targets against outputs, example by example.
+
+use paceline_model::{Batch, Targets};
+
+use super::activation::softmax;
+use crate::{Activation, Loss, Real};
+
+/// The end of a network: its loss, and the activation before it where both are computed as one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    pub loss: Loss,
+    /// Softmax with cross entropy, or sigmoid with its binary form: stable without a logarithm of a rounded output.
+    pub merged: Option<Activation>,
+    pub width: usize,
+}
+
+impl Judged {
+    /// Numbers of scratch: a row of targets and a row of slopes.
+    pub(crate) fn scratch(&self) -> usize {
+        2 * self.width
+    }
+}
+
+/// Writes the outputs into `y` and the slopes, times each example's weight, into `dz`; returns the sum of the losses.
+///
+/// `z` is what comes in, or empty if nothing is merged: then it lies in `y` already. An empty `dz` asks for no slopes.
+pub(crate) fn judge<R: Real>(
+    judged: &Judged,
+    batch: &Batch,
+    z: &[R],
+    y: &mut [R],
+    dz: &mut [R],
+    scratch: &mut [R],
+) -> f64 {
+    let width = judged.width;
+    let mut sum = 0.0;
+    for row in 0..batch.examples() {
+        let y = &mut y[row * width..][..width];
+        let z = if judged.merged.is_some() { &z[row * width..][..width] } else { &[] };
+        match judged.merged {
+            Some(Activation::Softmax) => softmax(z, y),
+            Some(activation) => z.iter().zip(y.iter_mut()).for_each(|(z, y)| *y = activation.value(*z)),
+            None => {}
+        }
+        if !write_target(judged, batch, row, scratch) {
+            continue;
+        }
+        let weight = batch.weights.as_ref().map_or(1.0, |w| f64::from(w[row]));
+        // The scratch has a second row for slopes that nobody asks for.
+        let (target, spare) = scratch.split_at_mut(width);
+        let slope = if dz.is_empty() { &mut spare[..width] } else { &mut dz[row * width..][..width] };
+        let loss = match judged.merged {
+            Some(Activation::Softmax) => softmax_cross_entropy(target, z, y, slope),
+            Some(_) => sigmoid_cross_entropy(target, z, y, slope),
+            None => judged.loss.row(target, y, slope),
+        };
+        sum += weight * loss.to_f64();
+        slope.iter_mut().for_each(|s| *s *= R::of(weight));
+    }
+    sum
+}
+
+/// Writes the target of one example as `width` numbers; false if there is none.
+fn write_target<R: Real>(judged: &Judged, batch: &Batch, row: usize, target: &mut [R]) -> bool {
+    let target = &mut target[..judged.width];
+    match &batch.targets {
+        Targets::None => return false,
+        Targets::Classes(classes) => {
+            let (no, yes) = if judged.loss.signed_targets() { (-R::ONE, R::ONE) } else { (R::ZERO, R::ONE) };
+            target.fill(no);
+            match target {
+                // One output tells two classes apart.
+                [only] => *only = if classes[row] == 1 { yes } else { no },
+                _ => target[classes[row] as usize] = yes,
+            }
+        }
+        Targets::Values { width, values } => {
+            target.iter_mut().zip(&values[row * width..][..*width]).for_each(|(t, v)| *t = R::of(f64::from(*v)));
+        }
+    }
+    true
+}
+
+/// Σ t (ln Σ eᶻ − z), whose slope is y Σ t − t.
+fn softmax_cross_entropy<R: Real>(target: &[R], z: &[R], y: &[R], slope: &mut [R]) -> R {
+    let top = z.iter().fold(R::of(f64::NEG_INFINITY), |top, z| top.max(*z));
+    let log_sum = z.iter().fold(R::ZERO, |sum, z| sum + (*z - top).exp()).ln() + top;
+    let total = target.iter().fold(R::ZERO, |sum, t| sum + *t);
+    let mut loss = R::ZERO;
+    for (((t, z), y), slope) in target.iter().zip(z).zip(y).zip(slope) {
+        // 0 · ∞ is no loss: a class that is not asked for may be as unlikely as it likes.
+        if *t != R::ZERO {
+            loss += *t * (log_sum - *z);
+        }
+        *slope = *y * total - *t;
+    }
+    loss
+}
+
+/// Σ max(z, 0) − z t + ln(1 + e^−|z|), whose slope is y − t.
+fn sigmoid_cross_entropy<R: Real>(target: &[R], z: &[R], y: &[R], slope: &mut [R]) -> R {
+    let mut loss = R::ZERO;
+    for (((t, z), y), slope) in target.iter().zip(z).zip(y).zip(slope) {
+        loss += z.max(R::ZERO) - *z * *t + (-z.abs()).exp().ln_1p();
+        *slope = *y - *t;
+    }
+    loss
+}

@@ -1,0 +1,93 @@
+//! The plain kernels: loops that read like their formulas, in any precision.
+//!
+//! The reference executor runs nothing else, in `f64`. The `cpu` executor falls back to them, in `f32`, for operations
+//! that nobody has needed fast yet.
+
+pub(crate) mod activation;
+mod batch_norm;
+mod conv2d;
+mod custom;
+mod dense;
+mod dropout;
+mod global_pool;
+mod loss;
+mod lrn;
+mod pool;
+mod zero_pad;
+
+pub(crate) use dropout::threshold as dropout_threshold;
+pub(crate) use loss::{Judged, judge};
+
+use crate::node::{Node, Op};
+use crate::pass::{Backward, Forward, Needs};
+use crate::{Activation, Real};
+
+/// What a plain operation asks of the plan.
+pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
+    let mut needs = match &node.op {
+        Op::Dense { .. } | Op::Conv2d(_) => Needs { keeps_x: true, ..Needs::default() },
+        Op::Pool { pool, .. } => pool::needs(*pool, examples * node.output.len()),
+        Op::GlobalPool { .. } => Needs { keeps_x: true, keeps_y: true, ..Needs::default() },
+        Op::BatchNorm { channels, .. } => {
+            let scratch = 2 * channels;
+            Needs { keeps_x: true, aux: scratch, forward_scratch: scratch, backward_scratch: scratch, ..Needs::default() }
+        }
+        Op::Dropout { .. } | Op::ZeroPad { .. } => Needs::default(),
+        Op::Activation(activation) => Needs {
+            keeps_x: !activation.slope_from_output() && *activation != Activation::Softmax,
+            keeps_y: activation.slope_from_output() || !matches!(activation, Activation::RandomRelu { .. }),
+            ..Needs::default()
+        },
+        Op::Lrn { .. } => {
+            let len = examples * node.input.len();
+            Needs { keeps_x: true, keeps_y: true, aux: len, ..Needs::default() }
+        }
+        Op::Custom(_) => Needs { keeps_x: true, keeps_y: true, ..Needs::default() },
+    };
+    needs.keeps_y |= node.activation != Activation::Identity;
+    needs
+}
+
+pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
+    match &node.op {
+        Op::Dense { inputs, outputs } => dense::forward(*inputs, *outputs, pass),
+        Op::Conv2d(conv) => conv2d::forward(conv, pass),
+        Op::Pool { window, pool } => pool::forward(window, *pool, pass),
+        Op::GlobalPool { positions, channels, pool } => global_pool::forward(*positions, *channels, *pool, pass),
+        Op::BatchNorm { channels, positions, epsilon, decay } => {
+            batch_norm::forward(*channels, *positions, *epsilon, *decay, pass);
+        }
+        Op::Dropout { rate } => dropout::forward(*rate, pass),
+        Op::Activation(activation) => activation::forward(*activation, node.input.channels(), pass),
+        Op::Lrn { channels, k, n, alpha, beta } => lrn::forward(*channels, [*k, *alpha, *beta], *n, pass),
+        Op::ZeroPad { height, width, channels, padding } => {
+            zero_pad::forward([*height, *width, *channels], *padding, pass);
+        }
+        Op::Custom(layer) => R::custom_forward(layer.as_ref(), pass.examples, pass.weights, pass.x, pass.y),
+    }
+    if node.activation != Activation::Identity {
+        pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
+    }
+}
+
+pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
+    if node.activation != Activation::Identity {
+        for (dy, y) in pass.dy.iter_mut().zip(pass.y) {
+            *dy *= node.activation.slope(*y, *y);
+        }
+    }
+    match &node.op {
+        Op::Dense { inputs, outputs } => dense::backward(*inputs, *outputs, pass),
+        Op::Conv2d(conv) => conv2d::backward(conv, pass),
+        Op::Pool { window, pool } => pool::backward(window, *pool, pass),
+        Op::GlobalPool { positions, channels, pool } => global_pool::backward(*positions, *channels, *pool, pass),
+        Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, pass),
+        Op::Dropout { rate } => dropout::backward(*rate, pass),
+        Op::Activation(activation) => activation::backward(*activation, node.input.channels(), pass),
+        Op::Lrn { channels, n, alpha, beta, .. } => lrn::backward(*channels, [*alpha, *beta], *n, pass),
+        Op::ZeroPad { height, width, channels, padding } => {
+            zero_pad::backward([*height, *width, *channels], *padding, pass);
+        }
+        Op::Custom(layer) => custom::backward(layer.as_ref(), pass),
+    }
+}

@@ -1,0 +1,83 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What one example looks like between two layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A plain row of numbers.
+    Flat(usize),
+    /// An image, stored as rows of pixels of channels.
+    Image {
+        /// Rows.
+        height: usize,
+        /// Pixels of a row.
+        width: usize,
+        /// Numbers of a pixel.
+        channels: usize,
+    },
+}
+
+impl Shape {
+    /// Numbers in one example.
+    pub fn len(self) -> usize {
+        match self {
+            Shape::Flat(n) => n,
+            Shape::Image { height, width, channels } => height * width * channels,
+        }
+    }
+
+    /// Whether an example has no numbers.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers of the last dimension: the channels of an image, the features of a row.
+    pub fn channels(self) -> usize {
+        match self {
+            Shape::Flat(n) => n,
+            Shape::Image { channels, .. } => channels,
+        }
+    }
+
+    /// How often the last dimension repeats: the pixels of an image, 1 for a row.
+    pub fn positions(self) -> usize {
+        match self {
+            Shape::Flat(_) => 1,
+            Shape::Image { height, width, .. } => height * width,
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Flat(n) => write!(f, "{n} numbers"),
+            Shape::Image { height, width, channels } => write!(f, "an image of {height}×{width}×{channels}"),
+        }
+    }
+}
+
+/// What goes into a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputType {
+    /// Rows of so many numbers.
+    FeedForward(usize),
+    /// Images: height, width, channels.
+    Image([usize; 3]),
+    /// Images that come as rows; the same memory, so the same thing here.
+    FlatImage([usize; 3]),
+}
+
+impl InputType {
+    /// The shape of one example.
+    pub fn shape(self) -> Shape {
+        match self {
+            InputType::FeedForward(n) => Shape::Flat(n),
+            InputType::Image([height, width, channels]) | InputType::FlatImage([height, width, channels]) => {
+                Shape::Image { height, width, channels }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What turns a gradient into an update: the rules, and the segment table that says which rule holds where.
+//!
+//! # Layout
+//!
+//! - `rule`: one loop per updater over slices of gradient and slots.
+//! - `segment`: the table over the flat layout: updater, rates, decay, normalisation and constraint of each parameter.
+
+mod rule;
+mod segment;
+
+pub use segment::{Segment, SegmentTable};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Schedule;
+
+/// How a gradient becomes an update. Formulas are those of the papers, as PyTorch has them where it has the updater.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Updater {
+    /// rate · g
+    Sgd {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+    },
+    /// Momentum that looks ahead (Nesterov 1983): v ← μ v + rate · g; rate · g + μ v
+    Nesterovs {
+        /// How far a step goes.
+        #[serde(default = "rate::<100>")]
+        learning_rate: Schedule,
+        /// Share of the last velocity that is kept.
+        #[serde(default = "fixed::<900>")]
+        momentum: Schedule,
+    },
+    /// Kingma and Ba 2014.
+    Adam {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squares.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+    },
+    /// Adam with the largest magnitude instead of squares.
+    #[serde(alias = "ada_max")]
+    Adamax {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the largest magnitude.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+    },
+    /// Adam whose squares never fall (Reddi et al. 2018).
+    #[serde(alias = "ams_grad")]
+    Amsgrad {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squares.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+    },
+    /// Adam that divides by the surprise (Zhuang et al. 2020).
+    #[serde(alias = "ada_belief")]
+    Adabelief {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squared surprise.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tinier")]
+        epsilon: f64,
+    },
+    /// Steps as large as the last ones (Zeiler 2012).
+    #[serde(alias = "ada_delta")]
+    Adadelta {
+        /// Scale of the step.
+        #[serde(default = "fixed::<1000>")]
+        learning_rate: Schedule,
+        /// Decay of both averages.
+        #[serde(default = "rho")]
+        rho: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "small")]
+        epsilon: f64,
+    },
+    /// Divides by the root of all squares so far (Duchi et al. 2011).
+    #[serde(alias = "ada_grad")]
+    Adagrad {
+        /// How far a step goes.
+        #[serde(default = "rate::<100>")]
+        learning_rate: Schedule,
+        /// Kept from dividing by zero.
+        #[serde(default = "small")]
+        epsilon: f64,
+    },
+    /// Adam with Nesterov's look ahead (Dozat 2016).
+    Nadam {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squares.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+        /// How the momentum grows over the first steps.
+        #[serde(default = "momentum_decay")]
+        momentum_decay: f64,
+    },
+    /// Divides by the root of a running mean of squares (Hinton 2012).
+    #[serde(alias = "rms_prop")]
+    Rmsprop {
+        /// How far a step goes.
+        #[serde(default = "rate::<100>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "rho")]
+        decay: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+    },
+    /// Nothing is learned.
+    #[serde(alias = "no_op", alias = "none")]
+    Noop,
+}
+
+/// Thousandths, because a default function takes no float.
+fn rate<const THOUSANDTHS: u32>() -> Schedule {
+    fixed::<THOUSANDTHS>()
+}
+fn fixed<const THOUSANDTHS: u32>() -> Schedule {
+    Schedule::Fixed(f64::from(THOUSANDTHS) / 1000.0)
+}
+fn beta1() -> f64 {
+    0.9
+}
+fn beta2() -> f64 {
+    0.999
+}
+fn rho() -> f64 {
+    0.95
+}
+fn tiny() -> f64 {
+    1e-8
+}
+fn tinier() -> f64 {
+    1e-14
+}
+fn small() -> f64 {
+    1e-6
+}
+fn momentum_decay() -> f64 {
+    0.004
+}
+
+impl Default for Updater {
+    fn default() -> Self {
+        Updater::Sgd { learning_rate: rate::<1>() }
+    }
+}
+
+impl Updater {
+    /// Plain gradient descent.
+    pub fn sgd(learning_rate: impl Into<Schedule>) -> Self {
+        Updater::Sgd { learning_rate: learning_rate.into() }
+    }
+
+    /// Nesterov's momentum.
+    pub fn nesterovs(learning_rate: impl Into<Schedule>, momentum: f64) -> Self {
+        Updater::Nesterovs { learning_rate: learning_rate.into(), momentum: Schedule::Fixed(momentum) }
+    }
+
+    /// Adam with its usual settings.
+    pub fn adam(learning_rate: impl Into<Schedule>) -> Self {
+        Updater::Adam { learning_rate: learning_rate.into(), beta1: beta1(), beta2: beta2(), epsilon: tiny() }
+    }
+
+    /// The names of what it remembers, one slot each.
+    pub fn slots(&self) -> &'static [&'static str] {
+        match self {
+            Updater::Sgd { .. } | Updater::Noop => &[],
+            Updater::Nesterovs { .. } => &["momentum"],
+            Updater::Adam { .. } | Updater::Nadam { .. } => &["mean", "square"],
+            Updater::Adamax { .. } => &["mean", "largest"],
+            Updater::Adabelief { .. } => &["mean", "surprise"],
+            Updater::Amsgrad { .. } => &["mean", "square", "largest_square"],
+            Updater::Adadelta { .. } => &["square", "square_step"],
+            Updater::Adagrad { .. } | Updater::Rmsprop { .. } => &["square"],
+        }
+    }
+
+    /// The learning rate of this updater; what never learns has none.
+    pub fn learning_rate(&self) -> Option<&Schedule> {
+        match self {
+            Updater::Sgd { learning_rate }
+            | Updater::Nesterovs { learning_rate, .. }
+            | Updater::Adam { learning_rate, .. }
+            | Updater::Adamax { learning_rate, .. }
+            | Updater::Amsgrad { learning_rate, .. }
+            | Updater::Adabelief { learning_rate, .. }
+            | Updater::Adadelta { learning_rate, .. }
+            | Updater::Adagrad { learning_rate, .. }
+            | Updater::Nadam { learning_rate, .. }
+            | Updater::Rmsprop { learning_rate, .. } => Some(learning_rate),
+            Updater::Noop => None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One loop per updater. Each reads the gradient once and leaves the update in its place.
+
+use paceline_model::Progress;
+
+use super::Updater;
+use crate::cpu::dispatch::vectorize;
+
+/// An updater at one point of a run: everything that is the same for all elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rule {
+    Sgd { rate: f32 },
+    Nesterovs { rate: f32, momentum: f32 },
+    Adam { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
+    Adamax { rate: f32, beta1: f32, beta2: f32, epsilon: f32 },
+    Amsgrad { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
+    Adabelief { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
+    Adadelta { rate: f32, rho: f32, epsilon: f32 },
+    Adagrad { rate: f32, epsilon: f32 },
+    Nadam { of_gradient: f32, of_mean: f32, beta1: f32, beta2: f32, epsilon: f32, correct2: f32 },
+    Rmsprop { rate: f32, decay: f32, epsilon: f32 },
+    Noop,
+}
+
+/// What is added to the gradient before the rule, and to the update after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Decay {
+    pub l1: f32,
+    pub l2: f32,
+    /// Already multiplied with the learning rate.
+    pub weight_decay: f32,
+}
+
+impl Rule {
+    /// The rule of `updater` at this point; `momentum_product` is Nadam's Π μ up to the last step.
+    pub(crate) fn at(updater: &Updater, progress: Progress, rate: f64, momentum_product: f64) -> Self {
+        let step = (progress.iteration + 1) as i32;
+        let correct = |beta: f64| (1.0 - beta.powi(step)) as f32;
+        let rate32 = rate as f32;
+        match *updater {
+            Updater::Sgd { .. } => Rule::Sgd { rate: rate32 },
+            Updater::Nesterovs { ref momentum, .. } => {
+                Rule::Nesterovs { rate: rate32, momentum: momentum.at(progress) as f32 }
+            }
+            Updater::Adam { beta1, beta2, epsilon, .. } => Rule::Adam {
+                rate: rate32,
+                beta1: beta1 as f32,
+                beta2: beta2 as f32,
+                epsilon: epsilon as f32,
+                correct1: correct(beta1),
+                correct2: correct(beta2).sqrt(),
+            },
+            Updater::Amsgrad { beta1, beta2, epsilon, .. } => Rule::Amsgrad {
+                rate: rate32,
+                beta1: beta1 as f32,
+                beta2: beta2 as f32,
+                epsilon: epsilon as f32,
+                correct1: correct(beta1),
+                correct2: correct(beta2).sqrt(),
+            },
+            Updater::Adabelief { beta1, beta2, epsilon, .. } => Rule::Adabelief {
+                rate: rate32,
+                beta1: beta1 as f32,
+                beta2: beta2 as f32,
+                epsilon: epsilon as f32,
+                correct1: correct(beta1),
+                correct2: correct(beta2).sqrt(),
+            },
+            Updater::Adamax { beta1, beta2, epsilon, .. } => Rule::Adamax {
+                rate: (rate / (1.0 - beta1.powi(step))) as f32,
+                beta1: beta1 as f32,
+                beta2: beta2 as f32,
+                epsilon: epsilon as f32,
+            },
+            Updater::Adadelta { rho, epsilon, .. } => {
+                Rule::Adadelta { rate: rate32, rho: rho as f32, epsilon: epsilon as f32 }
+            }
+            Updater::Adagrad { epsilon, .. } => Rule::Adagrad { rate: rate32, epsilon: epsilon as f32 },
+            Updater::Nadam { beta1, beta2, epsilon, momentum_decay, .. } => {
+                let now = nadam_momentum(beta1, momentum_decay, progress.iteration + 1);
+                let next = nadam_momentum(beta1, momentum_decay, progress.iteration + 2);
+                let product = momentum_product * now;
+                Rule::Nadam {
+                    of_gradient: (rate * (1.0 - now) / (1.0 - product)) as f32,
+                    of_mean: (rate * next / (1.0 - product * next)) as f32,
+                    beta1: beta1 as f32,
+                    beta2: beta2 as f32,
+                    epsilon: epsilon as f32,
+                    correct2: correct(beta2).sqrt(),
+                }
+            }
+            Updater::Rmsprop { decay, epsilon, .. } => {
+                Rule::Rmsprop { rate: rate32, decay: decay as f32, epsilon: epsilon as f32 }
+            }
+            Updater::Noop => Rule::Noop,
+        }
+    }
+
+    /// Turns `gradient` into the update. `slots` are the updater's, cut to the same range.
+    pub(crate) fn run(self, gradient: &mut [f32], parameters: &[f32], slots: &mut [&mut [f32]], scale: f32, decay: Decay) {
+        match (self, slots) {
+            (Rule::Noop, _) => gradient.fill(0.0),
+            (Rule::Sgd { rate }, _) => element_wise(gradient, parameters, [], scale, decay, |g, []| (rate * g, [])),
+            (Rule::Nesterovs { rate, momentum }, [velocity]) => {
+                element_wise(gradient, parameters, [velocity], scale, decay, |g, [v]| {
+                    let v = momentum * v + rate * g;
+                    (rate * g + momentum * v, [v])
+                });
+            }
+            (Rule::Adam { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, square]) => {
+                let rate = rate / correct1;
+                element_wise(gradient, parameters, [mean, square], scale, decay, |g, [m, v]| {
+                    let m = beta1 * m + (1.0 - beta1) * g;
+                    let v = beta2 * v + (1.0 - beta2) * g * g;
+                    (rate * m / (v.sqrt() / correct2 + epsilon), [m, v])
+                });
+            }
+            (Rule::Amsgrad { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, square, largest]) => {
+                let rate = rate / correct1;
+                element_wise(gradient, parameters, [mean, square, largest], scale, decay, |g, [m, v, top]| {
+                    let m = beta1 * m + (1.0 - beta1) * g;
+                    let v = beta2 * v + (1.0 - beta2) * g * g;
+                    let top = top.max(v);
+                    (rate * m / (top.sqrt() / correct2 + epsilon), [m, v, top])
+                });
+            }
+            (Rule::Adabelief { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, surprise]) => {
+                let rate = rate / correct1;
+                element_wise(gradient, parameters, [mean, surprise], scale, decay, |g, [m, s]| {
+                    let m = beta1 * m + (1.0 - beta1) * g;
+                    let s = beta2 * s + (1.0 - beta2) * (g - m) * (g - m) + epsilon;
+                    (rate * m / (s.sqrt() / correct2 + epsilon), [m, s])
+                });
+            }
+            (Rule::Adamax { rate, beta1, beta2, epsilon }, [mean, largest]) => {
+                element_wise(gradient, parameters, [mean, largest], scale, decay, |g, [m, u]| {
+                    let m = beta1 * m + (1.0 - beta1) * g;
+                    let u = (beta2 * u).max(g.abs() + epsilon);
+                    (rate * m / u, [m, u])
+                });
+            }
+            (Rule::Adadelta { rate, rho, epsilon }, [square, square_step]) => {
+                element_wise(gradient, parameters, [square, square_step], scale, decay, |g, [v, d]| {
+                    let v = rho * v + (1.0 - rho) * g * g;
+                    let step = (d + epsilon).sqrt() / (v + epsilon).sqrt() * g;
+                    (rate * step, [v, rho * d + (1.0 - rho) * step * step])
+                });
+            }
+            (Rule::Adagrad { rate, epsilon }, [square]) => {
+                element_wise(gradient, parameters, [square], scale, decay, |g, [v]| {
+                    let v = v + g * g;
+                    (rate * g / (v.sqrt() + epsilon), [v])
+                });
+            }
+            (Rule::Rmsprop { rate, decay: keep, epsilon }, [square]) => {
+                element_wise(gradient, parameters, [square], scale, decay, |g, [v]| {
+                    let v = keep * v + (1.0 - keep) * g * g;
+                    (rate * g / (v.sqrt() + epsilon), [v])
+                });
+            }
+            (Rule::Nadam { of_gradient, of_mean, beta1, beta2, epsilon, correct2 }, [mean, square]) => {
+                element_wise(gradient, parameters, [mean, square], scale, decay, |g, [m, v]| {
+                    let m = beta1 * m + (1.0 - beta1) * g;
+                    let v = beta2 * v + (1.0 - beta2) * g * g;
+                    ((of_gradient * g + of_mean * m) / (v.sqrt() / correct2 + epsilon), [m, v])
+                });
+            }
+            (rule, slots) => unreachable!("{rule:?} was given {} slots", slots.len()),
+        }
+    }
+}
+
+/// Nadam's momentum at step `t`, counted from 1.
+pub(crate) fn nadam_momentum(beta1: f64, decay: f64, t: u64) -> f64 {
+    beta1 * (1.0 - 0.5 * 0.96f64.powf(t as f64 * decay))
+}
+
+/// Runs `rule(gradient, slots) -> (update, slots)` over all elements, with the decay around it.
+#[inline(always)]
+fn element_wise<const N: usize>(
+    gradient: &mut [f32],
+    parameters: &[f32],
+    slots: [&mut [f32]; N],
+    scale: f32,
+    decay: Decay,
+    rule: impl Fn(f32, [f32; N]) -> (f32, [f32; N]),
+) {
+    let len = gradient.len();
+    let parameters = &parameters[..len];
+    let slots = slots.map(|slot| &mut slot[..len]);
+    if decay == Decay::default() {
+        vectorize(
+            #[inline(always)]
+            move || {
+                for i in 0..len {
+                    let (update, kept) = rule(gradient[i] * scale, std::array::from_fn(|n| slots[n][i]));
+                    gradient[i] = update;
+                    (0..N).for_each(|n| slots[n][i] = kept[n]);
+                }
+            },
+        );
+    } else {
+        vectorize(
+            #[inline(always)]
+            move || {
+                for i in 0..len {
+                    let w = parameters[i];
+                    let sign = if w > 0.0 { 1.0 } else if w < 0.0 { -1.0 } else { 0.0 };
+                    let g = gradient[i] * scale + decay.l2 * w + decay.l1 * sign;
+                    let (update, kept) = rule(g, std::array::from_fn(|n| slots[n][i]));
+                    gradient[i] = update + decay.weight_decay * w;
+                    (0..N).for_each(|n| slots[n][i] = kept[n]);
+                }
+            },
+        );
+    }
+}

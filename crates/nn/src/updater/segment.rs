@@ -1,0 +1,143 @@
+use std::ops::Range;
+
+use paceline_model::{Progress, State};
+
+use super::Updater;
+use super::rule::{Decay, Rule, nadam_momentum};
+use crate::{Constraint, GradientNormalisation, Schedule};
+
+/// The stretch of the flat layout that one parameter takes, with everything that differs by layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Where it lies.
+    pub range: Range<usize>,
+    /// The layer that owns it.
+    pub layer: usize,
+    /// Entries of the last dimension: what a constraint's norms are counted by.
+    pub outputs: usize,
+    /// How its gradient becomes an update.
+    pub updater: Updater,
+    /// Stands in for the updater's own rate, if set.
+    pub learning_rate: Option<Schedule>,
+    /// Added to the gradient: l1 · sign(w).
+    pub l1: f32,
+    /// Added to the gradient: l2 · w.
+    pub l2: f32,
+    /// Added to the update: rate · weight_decay · w.
+    pub weight_decay: f32,
+    /// Done to the gradient before all of this.
+    pub normalisation: GradientNormalisation,
+    /// What holds after the update.
+    pub constraints: Vec<Constraint>,
+}
+
+/// All segments, in the order of the layout.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SegmentTable {
+    segments: Vec<Segment>,
+    /// Nadam's Π μ after this many steps, kept so that a step does not multiply the whole history again.
+    nadam: Vec<(u64, f64)>,
+}
+
+impl SegmentTable {
+    /// A table over segments that lie one after the other.
+    pub fn new(segments: Vec<Segment>) -> Self {
+        let nadam = vec![(0, 1.0); segments.len()];
+        Self { segments, nadam }
+    }
+
+    /// The segments.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// How many slots a state needs: the most that any segment's updater remembers.
+    pub fn slots(&self) -> usize {
+        self.segments.iter().map(|s| s.updater.slots().len()).max().unwrap_or(0)
+    }
+
+    /// Turns the summed gradient in `range` into an update, in place.
+    ///
+    /// Norms are taken over whole parameters and layers, so all of `state.gradient` must be reduced before this.
+    pub fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
+        let mean = if weight > 0.0 { 1.0 / weight } else { 0.0 };
+        let mut layer_scale: Option<(usize, f64)> = None;
+        for index in 0..self.segments.len() {
+            let segment = &self.segments[index];
+            let cut = segment.range.start.max(range.start)..segment.range.end.min(range.end);
+            if cut.is_empty() {
+                continue;
+            }
+            let scale = if segment.normalisation.per_layer() {
+                // All segments of a layer share one norm, taken before the first of them is changed.
+                match layer_scale {
+                    Some((layer, scale)) if layer == segment.layer => scale,
+                    _ => {
+                        let parts = self.segments.iter().filter(|s| s.layer == segment.layer);
+                        let squares: f64 = parts.map(|s| squares(&state.gradient[s.range.clone()])).sum();
+                        let scale = segment.normalisation.scale(squares.sqrt() * f64::from(mean));
+                        layer_scale = Some((segment.layer, scale));
+                        scale
+                    }
+                }
+            } else if segment.normalisation.needs_norm() {
+                let norm = squares(&state.gradient[segment.range.clone()]).sqrt() * f64::from(mean);
+                segment.normalisation.scale(norm)
+            } else {
+                1.0
+            };
+            let gradient = &mut state.gradient[cut.clone()];
+            let mut scale = mean * scale as f32;
+            if let GradientNormalisation::ClipElementWise { threshold } = segment.normalisation {
+                gradient.iter_mut().for_each(|g| *g = (*g * scale).clamp(-threshold, threshold));
+                scale = 1.0;
+            }
+            let rate = segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
+            let product = match segment.updater {
+                Updater::Nadam { beta1, momentum_decay, .. } => {
+                    advance(&mut self.nadam[index], progress.iteration, beta1, momentum_decay)
+                }
+                _ => 1.0,
+            };
+            let decay = Decay { l1: segment.l1, l2: segment.l2, weight_decay: rate as f32 * segment.weight_decay };
+            let rule = Rule::at(&segment.updater, progress, rate, product);
+            let mut slots: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
+            let used = segment.updater.slots().len();
+            for (slot, flat) in slots.iter_mut().zip(&mut state.slots) {
+                *slot = &mut flat[cut.clone()];
+            }
+            rule.run(gradient, &state.parameters[cut], &mut slots[..used], scale, decay);
+        }
+    }
+
+    /// Subtracts the update in `range` and projects the weights that have a constraint.
+    ///
+    /// A constraint looks at whole columns, so `range` must hold whole segments where there is one.
+    pub fn apply(&self, state: &mut State, range: Range<usize>) {
+        let State { parameters, gradient, .. } = state;
+        crate::cpu::dispatch::subtract(&mut parameters[range.clone()], &gradient[range.clone()]);
+        for segment in self.segments.iter().filter(|s| !s.constraints.is_empty()) {
+            if range.start <= segment.range.start && segment.range.end <= range.end {
+                for constraint in &segment.constraints {
+                    constraint.project(&mut parameters[segment.range.clone()], segment.outputs);
+                }
+            }
+        }
+    }
+}
+
+fn squares(values: &[f32]) -> f64 {
+    values.iter().map(|v| f64::from(*v) * f64::from(*v)).sum()
+}
+
+/// Π μ of the steps before `iteration`; continues from what is kept, or from the start after a resume.
+fn advance(kept: &mut (u64, f64), iteration: u64, beta1: f64, decay: f64) -> f64 {
+    if kept.0 > iteration {
+        *kept = (0, 1.0);
+    }
+    while kept.0 < iteration {
+        kept.0 += 1;
+        kept.1 *= nadam_momentum(beta1, decay, kept.0);
+    }
+    kept.1
+}

@@ -1,0 +1,139 @@
+//! The `cpu` executor against the reference, on random networks and shapes.
+
+use paceline_model::{Model, State};
+use paceline_nn::random::Counted;
+use paceline_nn::{Activation, Engine, Loss, Network, Reference};
+
+use crate::networks::{batch_for, network};
+
+/// Compares loss, gradient, outputs and running statistics of one batch.
+fn compare(network: &Network, examples: usize, what: &str) {
+    for portable in [false, true] {
+        let engine = if portable { Engine::portable(network.clone()) } else { Engine::new(network.clone()) };
+        let mut engine = engine.poisoned();
+        let mut reference = Reference::new(network.clone());
+        let mut state: State = engine.initial_state();
+        // A second, shorter batch goes through another plan in the same memory.
+        for examples in [examples, examples.div_ceil(2)] {
+            let batch = batch_for(network, examples, 31);
+            let found = engine.gradient(&batch, &mut state).expect("a batch that fits");
+            let expected = reference.gradient(&batch).expect("a batch that fits");
+            close(found.sum, expected.sum, expected.sum.abs(), &format!("{what}: loss"));
+            assert_eq!(found.weight, expected.weight);
+            // A bias before batch norm has no gradient but the rounding of what cancels out, so the whole counts too.
+            let floor = 0.1 * magnitude(&reference.gradient);
+            for parameter in network.parameters() {
+                let range = parameter.range.clone();
+                let name = format!("{what}: gradient of {}", parameter.name);
+                close_all(&state.gradient[range.clone()], &reference.gradient[range], floor, &name);
+            }
+            close_all(&state.running, &reference.running, 0.0, &format!("{what}: running statistics"));
+            let mut outputs = Vec::new();
+            engine.predict(&batch, &state, &mut outputs).expect("a batch that fits");
+            let (expected, _) = reference.predict(&batch).expect("a batch that fits");
+            close_all(&outputs, &expected, 0.0, &format!("{what}: outputs"));
+        }
+    }
+}
+
+fn magnitude(values: &[f64]) -> f64 {
+    (values.iter().map(|v| v * v).sum::<f64>() / values.len().max(1) as f64).sqrt()
+}
+
+/// Within 1e-4 of the typical magnitude: single elements may be differences of large sums.
+fn close_all(found: &[f32], expected: &[f64], floor: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let scale = magnitude(expected).max(floor);
+    for (at, (f, e)) in found.iter().zip(expected).enumerate() {
+        close(f64::from(*f), *e, scale.max(e.abs()), &format!("{what}[{at}]"));
+    }
+}
+
+fn close(found: f64, expected: f64, scale: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-4 * scale.max(1e-6), "{what}: {found} is not {expected}");
+}
+
+#[test]
+fn every_activation_agrees_with_the_reference() {
+    for activation in Activation::ALL {
+        let name = serde_json::to_string(&activation).expect("a name");
+        let json = format!(
+            r#"{{"seed": 5, "input": {{"feed_forward": 19}}, "layers": [
+                {{"dense": {{"units": 37, "activation": {name}}}}},
+                {{"activation": {{"function": {name}}}}},
+                {{"output": {{"units": 3, "loss": "mse"}}}}]}}"#
+        );
+        compare(&network(&json), 5, &name);
+    }
+}
+
+#[test]
+fn every_loss_agrees_with_the_reference() {
+    for loss in Loss::ALL {
+        let name = serde_json::to_string(&loss).expect("a name");
+        let activation = match loss {
+            Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::KlDivergence => "softmax",
+            Loss::BinaryCrossEntropy => "sigmoid",
+            Loss::Poisson | Loss::Msle => "softplus",
+            _ => "tanh",
+        };
+        let json = format!(
+            r#"{{"seed": 6, "input": {{"feed_forward": 5}}, "layers": [
+                {{"dense": {{"units": 6, "activation": "tanh"}}}},
+                {{"output": {{"units": 4, "loss": {name}, "activation": "{activation}"}}}}]}}"#
+        );
+        compare(&network(&json), 7, &name);
+    }
+}
+
+#[test]
+fn random_networks_of_every_layer_agree_with_the_reference() {
+    for seed in 0..80 {
+        let json = random_network(seed);
+        let examples = [1, 2, 3, 5, 13, 17][seed as usize % 6];
+        compare(&network(&json), examples, &format!("seed {seed}, batch {examples}, {json}"));
+    }
+}
+
+/// A network of random layers with odd sizes, strides larger than kernels, padding, groups and dilation.
+fn random_network(seed: u64) -> String {
+    let stream = Counted::new(seed, 99, 0, 0);
+    let mut drawn = 0;
+    let mut pick = |n: u32| {
+        drawn += 1;
+        stream.bits(drawn) % n
+    };
+    let activations = ["relu", "tanh", "identity", "sigmoid", "leaky_relu", "gelu", "softplus"];
+    let paddings = ["\"valid\"", "\"same\"", "[1, 1]"];
+    let mut layers = Vec::new();
+    let channels = 1 + pick(5);
+    let (height, width) = (9 + pick(9), 9 + pick(9));
+    for _ in 0..1 + pick(3) {
+        let activation = activations[pick(7) as usize];
+        let padding = paddings[pick(3) as usize];
+        let filters = [1, 3, 6, 17, 35, 50][pick(6) as usize];
+        let (kernel, stride) = ([1 + pick(3), 1 + pick(3)], [1 + pick(3), 1 + pick(3)]);
+        layers.push(match pick(8) {
+            0..=2 => format!(
+                r#"{{"conv2d": {{"filters": {filters}, "kernel": {kernel:?}, "stride": {stride:?}, "padding": {padding}, "activation": "{activation}"}}}}"#
+            ),
+            3 => format!(
+                r#"{{"conv2d": {{"filters": {}, "kernel": [2, 2], "dilation": {stride:?}, "padding": "same", "groups": {}}}}}"#,
+                channels * 3, if layers.is_empty() { channels } else { 1 }
+            ),
+            4 => format!(r#"{{"subsampling": {{"pool": "max", "kernel": [2, 2], "stride": {stride:?}, "padding": "same"}}}}"#),
+            5 => r#"{"subsampling": {"pool": "average", "kernel": [3, 2], "stride": [1, 1], "padding": "same"}}"#.into(),
+            6 => format!(r#"{{"batch_norm": {{"activation": "{activation}"}}}}"#),
+            _ => r#"{"local_response_normalisation": {"alpha": 0.05}}"#.into(),
+        });
+    }
+    if pick(3) == 0 {
+        layers.push(r#"{"global_pooling": {"pool": "average"}}"#.into());
+    }
+    if pick(2) == 0 {
+        layers.push(format!(r#"{{"dense": {{"units": {}, "dropout": 0.3, "activation": "{}"}}}}"#, 1 + pick(90), activations[pick(7) as usize]));
+        layers.push(r#"{"batch_norm": {}}"#.into());
+    }
+    layers.push(format!(r#"{{"output": {{"units": {}, "activation": "softmax"}}}}"#, 2 + pick(40)));
+    format!(r#"{{"seed": {seed}, "input": {{"image": [{height}, {width}, {channels}]}}, "layers": [{}]}}"#, layers.join(", "))
+}

@@ -1,0 +1,5 @@
+//! Integration tests of the engine, in one binary.
+
+mod conformance;
+mod gradient_check;
+mod networks;
