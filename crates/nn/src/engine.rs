@@ -33,6 +33,16 @@ impl Engine {
         self
     }
 
+    /// Takes the time of every layer from now on; see [`Self::layer_seconds`].
+    pub fn take_times(&mut self) {
+        self.executor.seconds = Some(vec![[0.0; 2]; self.network().layers().len()]);
+    }
+
+    /// Seconds that each layer has taken so far, forward and backward; empty unless [`Self::take_times`] was called.
+    pub fn layer_seconds(&self) -> &[[f64; 2]] {
+        self.executor.seconds.as_deref().unwrap_or_default()
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network

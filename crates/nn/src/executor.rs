@@ -29,6 +29,8 @@ pub(crate) struct Executor<K: Kernels> {
     /// Where running statistics go that nobody wants to keep.
     idle_running: Vec<K::R>,
     poison: bool,
+    /// By layer, if anybody wants to know: seconds of the forward and of the backward passes.
+    pub(crate) seconds: Option<Vec<[f64; 2]>>,
 }
 
 /// Batch sizes change little: the full one, the short last one, one for evaluation.
@@ -37,7 +39,7 @@ const CACHED_PLANS: usize = 8;
 impl<K: Kernels> Executor<K> {
     pub(crate) fn new(network: Network, kernels: K) -> Self {
         let idle_running = vec![K::R::ZERO; network.running_count()];
-        Self { network, kernels, plans: Vec::new(), arena: Flat::zeros(0), marks: Vec::new(), idle_running, poison: false }
+        Self { network, kernels, plans: Vec::new(), arena: Flat::zeros(0), marks: Vec::new(), idle_running, poison: false, seconds: None }
     }
 
     /// Fills every range of the arena with NaN as soon as nobody should read it any more.
@@ -60,7 +62,7 @@ impl<K: Kernels> Executor<K> {
         }
         let plan = self.plan(batch.examples(), Purpose::Train);
         let sum = self.forward(plan, batch, parameters, running);
-        let Self { network, kernels, plans, arena, marks, poison, .. } = self;
+        let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
         let plan = &plans[plan];
         for (index, node) in plan.nodes.iter().enumerate().rev() {
             if index < plan.first_trained {
@@ -94,7 +96,7 @@ impl<K: Kernels> Executor<K> {
                 dbias,
                 dx,
             };
-            kernels.backward(node, &mut pass);
+            timed(seconds, node.layer, 1, || kernels.backward(node, &mut pass));
             if *poison {
                 bury(arena, plan, 2 * plan.nodes.len() - index);
             }
@@ -121,7 +123,7 @@ impl<K: Kernels> Executor<K> {
     }
 
     fn forward(&mut self, plan: usize, batch: &Batch, parameters: &[K::R], running: &mut [K::R]) -> f64 {
-        let Self { network, kernels, plans, arena, marks, poison, .. } = self;
+        let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
         let plan = &plans[plan];
         if *poison {
             arena.fill(K::R::of(f64::NAN));
@@ -152,7 +154,7 @@ impl<K: Kernels> Executor<K> {
                 marks: &mut marks[place.marks.clone()],
                 scratch,
             };
-            kernels.forward(node, &mut pass);
+            timed(seconds, node.layer, 0, || kernels.forward(node, &mut pass));
             if *poison {
                 bury(arena, plan, index);
             }
@@ -186,6 +188,18 @@ impl<K: Kernels> Executor<K> {
 /// Buffers of one operation are alive together, so the plan never lets them overlap.
 fn fall_back(index: usize) -> ! {
     unreachable!("the plan gave operation {index} buffers that overlap")
+}
+
+/// Runs one pass of a layer, and takes its time if anybody wants to know.
+fn timed(seconds: &mut Option<Vec<[f64; 2]>>, layer: usize, direction: usize, pass: impl FnOnce()) {
+    match seconds {
+        None => pass(),
+        Some(seconds) => {
+            let start = std::time::Instant::now();
+            pass();
+            seconds[layer][direction] += start.elapsed().as_secs_f64();
+        }
+    }
 }
 
 fn bury<R: Real>(arena: &mut [R], plan: &Plan, moment: usize) {

@@ -7,7 +7,7 @@ pub(super) fn forward(channels: usize, positions: usize, epsilon: f32, decay: f3
     let rows = pass.examples * positions;
     let (running_mean, running_variance) = pass.running.split_at_mut(channels);
     let Forward { x, y, weights, bias, aux, training, scratch, .. } = pass;
-    let (scale, shift) = scratch.split_at_mut(channels);
+    let (scale, center) = scratch.split_at_mut(channels);
     vectorize(
         #[inline(always)]
         || {
@@ -40,13 +40,14 @@ pub(super) fn forward(channels: usize, positions: usize, epsilon: f32, decay: f3
                     (running_mean[c], 1.0 / (running_variance[c] + epsilon).sqrt())
                 };
                 scale[c] = weights.get(c).copied().unwrap_or(1.0) * inverse;
-                shift[c] = bias.get(c).copied().unwrap_or(0.0) - mean * scale[c];
+                center[c] = mean;
             }
-            let (scale, shift) = (&scale[..channels], &shift[..channels]);
+            let (scale, center) = (&scale[..channels], &center[..channels]);
             for (x, y) in x.chunks_exact(channels).zip(y.chunks_exact_mut(channels)) {
                 for c in 0..channels {
-                    y[c] = x[c] * scale[c] + shift[c];
+                    y[c] = (x[c] - center[c]) * scale[c];
                 }
+                y.iter_mut().zip(*bias).for_each(|(y, shift)| *y += shift);
             }
         },
     );
@@ -79,18 +80,16 @@ pub(super) fn backward(channels: usize, positions: usize, pass: &mut Backward<'_
             if dx.is_empty() {
                 return;
             }
-            // dx = a dy + b x + c with three numbers per channel; the batch's own statistics are no longer needed.
+            // What is left of each sum: the mean slope, and how it follows x.
             for c in 0..channels {
-                let scale = weights.get(c).copied().unwrap_or(1.0) * inverse[c];
-                let of_x = -scale * dot[c] * inverse[c] / n;
-                sum[c] = -scale * sum[c] / n - of_x * mean[c];
-                inverse[c] = scale;
-                dot[c] = of_x;
+                sum[c] /= n;
+                dot[c] *= inverse[c] / n;
+                inverse[c] *= weights.get(c).copied().unwrap_or(1.0);
             }
-            let (sum, dot, inverse) = (&sum[..channels], &dot[..channels], &inverse[..channels]);
+            let (mean, inverse, sum, dot) = (&mean[..channels], &inverse[..channels], &sum[..channels], &dot[..channels]);
             for ((x, dy), dx) in x.chunks_exact(channels).zip(dy.chunks_exact(channels)).zip(dx.chunks_exact_mut(channels)) {
                 for c in 0..channels {
-                    dx[c] = inverse[c] * dy[c] + dot[c] * x[c] + sum[c];
+                    dx[c] = inverse[c] * (dy[c] - sum[c] - (x[c] - mean[c]) * dot[c]);
                 }
             }
         },

@@ -1,0 +1,122 @@
+//! How fast the kernels are: each layer of the benchmark networks against the sgemm rate of this machine.
+//!
+//! `cargo bench -p paceline-nn --bench kernels [NAME]`
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::time::Instant;
+
+use paceline_model::{Batch, Model, Progress, Targets};
+use paceline_nn::random::Counted;
+use paceline_nn::{Engine, Network, NetworkConfig, Shape};
+
+const LENET: &str = r#"{"seed": 1, "input": {"image": [28, 28, 1]},
+    "updater": {"nesterovs": {"learning_rate": 0.01, "momentum": 0.9}}, "layers": [
+    {"conv2d": {"filters": 20, "kernel": [5, 5]}}, {"subsampling": {"kernel": [2, 2]}},
+    {"conv2d": {"filters": 50, "kernel": [5, 5]}}, {"subsampling": {"kernel": [2, 2]}},
+    {"dense": {"units": 500, "activation": "relu"}}, {"output": {"units": 10, "activation": "softmax"}}]}"#;
+
+const MLP: &str = r#"{"seed": 1, "input": {"feed_forward": 784}, "activation": "relu",
+    "updater": {"nesterovs": {"learning_rate": 0.01, "momentum": 0.9}}, "layers": [
+    {"dense": {"units": 1000}}, {"dense": {"units": 500}}, {"dense": {"units": 250}},
+    {"output": {"units": 10, "activation": "softmax"}}]}"#;
+
+const UNTUNED: &str = r#"{"seed": 1, "input": {"image": [32, 32, 3]},
+    "updater": {"nesterovs": {"learning_rate": 0.01, "momentum": 0.9}}, "layers": [
+    {"conv2d": {"filters": 17, "kernel": [3, 3], "padding": "same"}}, {"batch_norm": {"activation": "relu"}},
+    {"conv2d": {"filters": 35, "kernel": [3, 3], "padding": "same", "stride": [2, 2]}}, {"batch_norm": {"activation": "relu"}},
+    {"conv2d": {"filters": 51, "kernel": [3, 3], "padding": "same", "stride": [2, 2]}}, {"batch_norm": {"activation": "relu"}},
+    {"global_pooling": {"pool": "average"}},
+    {"dense": {"units": 77, "activation": "relu"}}, {"output": {"units": 10, "activation": "softmax"}}]}"#;
+
+fn main() {
+    let wanted = std::env::args().nth(1).filter(|a| !a.starts_with("--"));
+    let peak = sgemm_rate();
+    println!("sgemm, one thread, 1024 × 1024 × 1024: {peak:.0} GFLOP/s (gemm crate)");
+    for (name, json, batch) in
+        [("lenet b128", LENET, 128), ("lenet b32", LENET, 32), ("mlp b128", MLP, 128), ("untuned b64", UNTUNED, 64)]
+    {
+        if wanted.as_ref().is_none_or(|w| name.contains(w.as_str())) {
+            measure(name, json, batch, peak);
+        }
+    }
+}
+
+fn measure(name: &str, json: &str, examples: usize, peak: f64) {
+    let network = Network::new(NetworkConfig::from_json(json).expect("a network")).expect("a network");
+    let mut engine = Engine::new(network.clone());
+    let mut state = engine.initial_state();
+    let stream = Counted::new(1, 2, 3, 4);
+    let width = network.input().len();
+    let batch = Batch {
+        epoch: 0,
+        indices: (0..examples as u64).collect(),
+        width,
+        features: (0..examples * width).map(|i| stream.uniform(i as u32)).collect(),
+        targets: Targets::Classes((0..examples as u32).map(|i| i % 10).collect()),
+        weights: None,
+    };
+    let all = 0..network.parameter_count();
+    let mut steps = |count: u64, engine: &mut Engine| {
+        let mut update = 0.0;
+        let start = Instant::now();
+        for iteration in 0..count {
+            engine.gradient(&batch, &mut state).expect("a batch that fits");
+            let before = Instant::now();
+            engine.update(&mut state, all.clone(), examples as f32, Progress { iteration, epoch: 0 });
+            engine.apply(&mut state, all.clone());
+            update += before.elapsed().as_secs_f64();
+        }
+        (start.elapsed().as_secs_f64() / count as f64 * 1e3, update / count as f64 * 1e3)
+    };
+    steps(10, &mut engine);
+    let count = 100;
+    let mut rounds: Vec<(f64, f64)> = (0..5).map(|_| steps(count, &mut engine)).collect();
+    rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (step, update) = rounds[2];
+    engine.take_times();
+    steps(count, &mut engine);
+    println!("\n{name}: {step:.2} ms a step, of which {update:.2} ms update");
+    println!("  layer                    forward ms  backward ms   GFLOP/s   of sgemm");
+    let first = network.layers().iter().position(|l| !l.parameters.is_empty()).unwrap_or(0);
+    for (index, (layer, [forward, backward])) in network.layers().iter().zip(engine.layer_seconds()).enumerate() {
+        let flops = examples as f64 * flops(layer.kind, layer.input, layer.output, layer.parameters.len());
+        // The first layer has no gradient by its input.
+        let products = if index == first { 2.0 } else { 3.0 };
+        let rate = products * flops / ((forward + backward) / count as f64) / 1e9;
+        let (forward, backward) = (forward / count as f64 * 1e3, backward / count as f64 * 1e3);
+        let share = if flops > 0.0 { format!("{rate:9.0} {:9.0} %", 100.0 * rate / peak) } else { String::new() };
+        println!("  {:<24} {forward:10.3} {backward:12.3} {share}", format!("{index} {}", layer.kind));
+    }
+}
+
+/// Floating-point operations of one product for one example.
+fn flops(kind: &str, input: Shape, output: Shape, parameters: usize) -> f64 {
+    match kind {
+        "conv2d" | "dense" | "output" => {
+            let _ = input;
+            2.0 * (parameters - output.channels()) as f64 * output.positions() as f64
+        }
+        _ => 0.0,
+    }
+}
+
+/// What a well-kept matrix product reaches on one thread, the best of several rounds.
+fn sgemm_rate() -> f64 {
+    const N: usize = 1024;
+    let (a, b, mut c) = (vec![0.5f32; N * N], vec![0.25f32; N * N], vec![0.0f32; N * N]);
+    let mut best = f64::MAX;
+    for _ in 0..8 {
+        let start = Instant::now();
+        #[expect(unsafe_code, reason = "the crate's only interface")]
+        // SAFETY: three square matrices of N × N floats, row after row.
+        unsafe {
+            gemm::gemm(
+                N, N, N, c.as_mut_ptr(), 1, N as isize, false, a.as_ptr(), 1, N as isize, b.as_ptr(), 1, N as isize,
+                0.0, 1.0, false, false, false, gemm::Parallelism::None,
+            );
+        }
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    2.0 * (N as f64).powi(3) / best / 1e9
+}
