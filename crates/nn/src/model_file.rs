@@ -1,3 +1,243 @@
-//! Placeholder.
-/// Placeholder.
-pub struct ModelFile;
+//! What is kept on disk: one `safetensors` file, which any tool that reads that format can read.
+//!
+//! ```text
+//! 8 bytes   length of the header, little endian
+//! header    JSON: "__metadata__" (texts: format, version, network, iteration, epoch, step, and what the caller adds)
+//!           and per tensor its type, shape and place; spaces to a multiple of 8
+//! data      f32, little endian: parameters by name, then running statistics, then `updater.SLOT.PARAMETER`
+//! ```
+//!
+//! Reading trusts nothing: lengths, names and shapes are checked before anything is allocated for them. Writing goes to
+//! a file beside, which is renamed when it is whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use paceline_model::{Progress, State};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors};
+use serde_json::{Map, Value, json};
+
+use crate::config::NetworkConfig;
+use crate::{Error, Network, Registry};
+
+/// The version that is written, and the newest that is read.
+pub const VERSION: u32 = 1;
+
+/// A header beyond this is not one of ours.
+const LONGEST_HEADER: u64 = 64 << 20;
+
+/// A network with everything that a run needs to go on: what a model file holds.
+#[derive(Clone, Debug)]
+pub struct ModelFile {
+    /// The network.
+    pub network: Network,
+    /// Parameters, updater slots, running statistics.
+    pub state: State,
+    /// Steps and epochs taken.
+    pub progress: Progress,
+    /// Steps taken of the epoch that was not completed.
+    pub step: u64,
+    /// What the caller keeps beside: the normaliser, names of classes.
+    pub extra: BTreeMap<String, String>,
+}
+
+/// One array of the file: its name, its shape, and where it lies in which buffer.
+struct Entry {
+    name: String,
+    shape: Vec<usize>,
+    buffer: Buffer,
+    range: Range<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Buffer {
+    Parameters,
+    Running,
+    Slot(usize),
+}
+
+impl Buffer {
+    fn of(self, state: &State) -> &[f32] {
+        match self {
+            Buffer::Parameters => &state.parameters,
+            Buffer::Running => &state.running,
+            Buffer::Slot(slot) => &state.slots[slot],
+        }
+    }
+
+    fn of_mut(self, state: &mut State) -> &mut [f32] {
+        match self {
+            Buffer::Parameters => &mut state.parameters,
+            Buffer::Running => &mut state.running,
+            Buffer::Slot(slot) => &mut state.slots[slot],
+        }
+    }
+}
+
+/// All arrays that a network's file holds, in the order in which they are written.
+fn entries(network: &Network) -> Vec<Entry> {
+    let plain = |parameters: &[crate::Parameter], buffer| -> Vec<Entry> {
+        let entry = |p: &crate::Parameter| {
+            Entry { name: p.name.clone(), shape: p.shape.clone(), buffer, range: p.range.clone() }
+        };
+        parameters.iter().map(entry).collect()
+    };
+    let mut entries = plain(network.parameters(), Buffer::Parameters);
+    entries.extend(plain(network.running(), Buffer::Running));
+    for (parameter, segment) in network.parameters().iter().zip(network.segments().segments()) {
+        for (slot, name) in segment.updater.slots().iter().enumerate() {
+            entries.push(Entry {
+                name: format!("updater.{name}.{}", parameter.name),
+                shape: parameter.shape.clone(),
+                buffer: Buffer::Slot(slot),
+                range: parameter.range.clone(),
+            });
+        }
+    }
+    entries
+}
+
+impl ModelFile {
+    /// Writes the file beside `path` and renames it, so that `path` is always whole.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let beside = beside(path);
+        let fail = |action, source| Error::File { action, path: path.to_owned(), source };
+        let written = (|| {
+            let mut file = File::create(&beside)?;
+            self.write(&mut io::BufWriter::new(&mut file))?;
+            file.sync_all()
+        })();
+        written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
+            // Nothing half-written stays behind; if it cannot be removed there is nothing more to be done.
+            let _ = std::fs::remove_file(&beside);
+            fail("write", source)
+        })
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut metadata = self.extra.clone();
+        metadata.insert("format".into(), "paceline".into());
+        metadata.insert("version".into(), VERSION.to_string());
+        metadata.insert("network".into(), serde_json::to_string(self.network.config())?);
+        metadata.insert("iteration".into(), self.progress.iteration.to_string());
+        metadata.insert("epoch".into(), self.progress.epoch.to_string());
+        metadata.insert("step".into(), self.step.to_string());
+        let entries = entries(&self.network);
+        let mut header = Map::new();
+        header.insert("__metadata__".into(), json!(metadata));
+        let mut end = 0;
+        for entry in &entries {
+            let start = end;
+            end += 4 * entry.range.len();
+            let place = json!({ "dtype": "F32", "shape": entry.shape, "data_offsets": [start, end] });
+            header.insert(entry.name.clone(), place);
+        }
+        let mut header = serde_json::to_vec(&Value::Object(header))?;
+        header.resize(header.len().next_multiple_of(8), b' ');
+        out.write_all(&(header.len() as u64).to_le_bytes())?;
+        out.write_all(&header)?;
+        for entry in &entries {
+            for value in &entry.buffer.of(&self.state)[entry.range.clone()] {
+                out.write_all(&value.to_le_bytes())?;
+            }
+        }
+        out.flush()
+    }
+
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::load_with_registry(path, &Registry::default())
+    }
+
+    /// Reads a file whose network has layers or losses of other crates.
+    pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
+        let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
+        let wrong = |expected: &str, found: String| {
+            Error::ModelFile { path: path.to_owned(), expected: expected.into(), found }
+        };
+        let mut file = File::open(path).map_err(fail)?;
+        let length = file.metadata().map_err(fail)?.len();
+        let mut prefix = [0; 8];
+        if length < 8 {
+            return Err(wrong("at least a header", format!("{length} bytes")));
+        }
+        file.read_exact(&mut prefix).map_err(fail)?;
+        let header_length = u64::from_le_bytes(prefix);
+        if header_length > LONGEST_HEADER || header_length > length - 8 {
+            return Err(wrong("a header inside the file", format!("a header of {header_length} bytes in a file of {length}")));
+        }
+        let mut header = prefix.to_vec();
+        header.resize(8 + header_length as usize, 0);
+        file.read_exact(&mut header[8..]).map_err(fail)?;
+        let tensors = match SafeTensors::read_metadata(&header) {
+            Ok((_, tensors)) => tensors,
+            Err(error) => return Err(wrong("a header of the safetensors format", error.to_string())),
+        };
+        let data = 8 + header_length;
+        if length - data != tensors.data_len() as u64 {
+            let found = format!("{} bytes: the file was cut short or has grown", length - data);
+            return Err(wrong(&format!("{} bytes of numbers", tensors.data_len()), found));
+        }
+        let mut metadata: BTreeMap<String, String> =
+            tensors.metadata().clone().unwrap_or_default().into_iter().collect();
+        if metadata.remove("format").as_deref() != Some("paceline") {
+            return Err(wrong("`format = \"paceline\"` in its metadata", "a file of another program".into()));
+        }
+        let version = metadata.remove("version").unwrap_or_default();
+        if version.parse::<u32>().ok().is_none_or(|v| v > VERSION) {
+            return Err(Error::Version { path: path.to_owned(), found: version, known: VERSION });
+        }
+        let Some(config) = metadata.remove("network") else {
+            return Err(wrong("`network` in its metadata", "none".into()));
+        };
+        let network = Network::with_registry(NetworkConfig::from_json(&config)?, registry)?;
+        let mut number = |key: &str| match metadata.remove(key).map(|text| text.parse::<u64>()) {
+            Some(Ok(number)) => Ok(number),
+            other => Err(wrong(&format!("a number as `{key}` in its metadata"), format!("{other:?}"))),
+        };
+        let (iteration, epoch, step) = (number("iteration")?, number("epoch")?, number("step")?);
+        let places = check_tensors(path, &network, &tensors)?;
+        // Every array was found in the file with its size, so the file bounds what is allocated here.
+        let mut state = network.initial_state();
+        for (entry, offset) in entries(&network).iter().zip(places) {
+            file.seek(SeekFrom::Start(data + offset as u64)).map_err(fail)?;
+            let mut bytes = vec![0; 4 * entry.range.len()];
+            file.read_exact(&mut bytes).map_err(fail)?;
+            let to = &mut entry.buffer.of_mut(&mut state)[entry.range.clone()];
+            for (value, bytes) in to.iter_mut().zip(bytes.chunks_exact(4)) {
+                *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
+            }
+        }
+        Ok(Self { network, state, progress: Progress { iteration, epoch }, step, extra: metadata })
+    }
+}
+
+/// Finds every array of the network in the file; gives where each starts.
+fn check_tensors(path: &Path, network: &Network, tensors: &Metadata) -> Result<Vec<usize>, Error> {
+    let wrong = |expected: String, found: String| Error::ModelFile { path: path.to_owned(), expected, found };
+    let entries = entries(network);
+    let mut places = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        let expected = || format!("`{}` of shape {:?}", entry.name, entry.shape);
+        let Some(info) = tensors.info(&entry.name) else { return Err(wrong(expected(), "no such array".into())) };
+        if info.dtype != Dtype::F32 || info.shape != entry.shape {
+            return Err(wrong(expected(), format!("{:?} of shape {:?}", info.dtype, info.shape)));
+        }
+        places.push(info.data_offsets.0);
+    }
+    if tensors.tensors().len() != entries.len() {
+        let expected = format!("{} arrays", entries.len());
+        return Err(wrong(expected, format!("{}", tensors.tensors().len())));
+    }
+    Ok(places)
+}
+
+/// A name in the same folder that no other process uses.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}

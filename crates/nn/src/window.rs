@@ -40,13 +40,13 @@ impl Window {
             }
         }
         let size = [height, width];
-        let reach = [0, 1].map(|d| (kernel[d] - 1) * dilation[d] + 1);
+        let reach = [0, 1].map(|d| (kernel[d] - 1).saturating_mul(dilation[d]).saturating_add(1));
         let total = [0, 1].map(|d| match padding {
             Padding::Valid => 0,
-            Padding::Explicit(each) => 2 * each[d],
-            Padding::Same => ((size[d].div_ceil(stride[d]) - 1) * stride[d] + reach[d]).saturating_sub(size[d]),
+            Padding::Explicit(each) => each[d].saturating_mul(2),
+            Padding::Same => (((size[d].div_ceil(stride[d]) - 1) * stride[d]).saturating_add(reach[d])).saturating_sub(size[d]),
         });
-        if (0..2).any(|d| size[d] + total[d] < reach[d]) {
+        if (0..2).any(|d| size[d].saturating_add(total[d]) < reach[d]) {
             return Err(Misfit::TooSmall([0, 1].map(|d| reach[d].saturating_sub(total[d]))));
         }
         Ok(Self {
@@ -58,7 +58,7 @@ impl Window {
             dilation,
             before: total.map(|t| t / 2),
             after: total.map(|t| t - t / 2),
-            out: [0, 1].map(|d| (size[d] + total[d] - reach[d]) / stride[d] + 1),
+            out: [0, 1].map(|d| (size[d].saturating_add(total[d]) - reach[d]) / stride[d] + 1),
         })
     }
 

@@ -1,1 +1,28 @@
-//! Placeholder.
+//! One machine: what happens to a minibatch, and the run around it.
+//!
+//! # Layout
+//!
+//! - [`Worker`]: a replica; its `step` is the whole way of one minibatch.
+//! - [`Exchange`]: how replicas stay together; [`Solo`] is the replica that is alone.
+//! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
+//! - [`SavedModel`]: a model file, ready to judge and to predict.
+//! - [`Scores`], [`evaluate`]: how good a model is on a source.
+//! - [`Job`]: a whole run, as a job file describes it.
+
+mod error;
+mod event;
+mod exchange;
+mod job;
+mod saved;
+mod scores;
+mod trainer;
+mod worker;
+
+pub use error::Error;
+pub use event::Event;
+pub use exchange::{Exchange, Exchanged, Reduced, Solo};
+pub use job::{DIGITS_JOB, DataConfig, Job, Mode, TrainConfig};
+pub use saved::SavedModel;
+pub use scores::{Evaluator, Measures, Scores, evaluate};
+pub use trainer::{Outcome, Stop, TrainOptions, Trainer};
+pub use worker::{StepReport, Worker};

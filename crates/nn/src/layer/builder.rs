@@ -7,6 +7,18 @@ use crate::updater::Segment;
 use crate::window::{Misfit, Window};
 use crate::{Activation, Error, Fan, Loss, Network, Registry, Shape};
 
+/// More numbers in one place than any machine has memory for: whoever asks for them has made a mistake.
+const MOST: usize = 1 << 40;
+
+/// The numbers of one example, if they can be counted.
+fn count(shape: Shape) -> Option<usize> {
+    let counted = match shape {
+        Shape::Flat(n) => Some(n),
+        Shape::Image { height, width, channels } => height.checked_mul(width)?.checked_mul(channels),
+    };
+    counted.filter(|n| *n <= MOST)
+}
+
 /// Collects what the layers ask for, one after the other.
 pub(super) struct Builder<'a> {
     config: &'a NetworkConfig,
@@ -27,8 +39,8 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(super) fn new(config: &'a NetworkConfig) -> Result<Self, Error> {
         let shape = config.input.shape();
-        if shape.is_empty() {
-            let message = format!("expected sizes of at least 1, found {shape}");
+        if count(shape).is_none_or(|n| n == 0) {
+            let message = format!("expected sizes of at least 1 and at most {MOST} numbers in all, found {shape}");
             return Err(Error::Config { path: "input".into(), message });
         }
         Ok(Self {
@@ -72,7 +84,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        if count(self.shape).is_none() {
+            return Err(self.wrong(format!("what comes out of it, {}, is more than {MOST} numbers", self.shape)));
+        }
         self.layers.push(LayerInfo {
             kind: self.kind,
             name: self.name.clone(),
@@ -80,6 +95,7 @@ impl<'a> Builder<'a> {
             output: self.shape,
             parameters: self.begun.1..self.parameter_count(),
         });
+        Ok(())
     }
 
     pub(super) fn finish(self, config: NetworkConfig) -> Result<Network, Error> {
@@ -95,6 +111,10 @@ impl<'a> Builder<'a> {
     pub(super) fn weights(&mut self, name: &str, shape: Vec<usize>, fan: Fan) -> Result<Range<usize>, Error> {
         let init = self.settings.weight_init.clone().unwrap_or_default();
         let columns = *shape.last().expect("weights have a dimension");
+        let counted = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+        if counted.is_none_or(|n| n > MOST) {
+            return Err(self.wrong(format!("its weights of shape {shape:?} are more than {MOST} numbers")));
+        }
         if init == crate::WeightInit::Identity && shape.iter().product::<usize>() != columns * columns {
             return Err(self.wrong(format!("`weight_init = \"identity\"` expects square weights, found {shape:?}")));
         }

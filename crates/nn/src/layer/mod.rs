@@ -44,7 +44,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Loss(layer) => loss::build(layer, registry, &mut builder)?,
             LayerConfig::Custom(layer) => custom::build(layer, registry, &mut builder)?,
         }
-        builder.end();
+        builder.end()?;
     }
     builder.finish(config.clone())
 }

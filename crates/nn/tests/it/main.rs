@@ -3,3 +3,4 @@
 mod conformance;
 mod gradient_check;
 mod networks;
+mod pytorch;

@@ -1,0 +1,40 @@
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open};
+
+use super::open_options;
+use crate::arguments::{Data, Format};
+use crate::report::fetch_progress;
+
+pub(crate) fn run(command: &Data) -> Result<ExitCode> {
+    match command {
+        Data::Fetch { name, cache } => {
+            let options = FetchOptions {
+                cache: cache.cache.clone(),
+                offline: cache.offline,
+                progress: Some(Arc::new(fetch_progress())),
+                ..FetchOptions::default()
+            };
+            let fetched = fetch(name, &options)?;
+            eprintln!("{} of {} files were fetched; all are whole", fetched.fetched, fetched.files.len());
+            println!("{}", fetched.folder.display());
+        }
+        Data::Inspect { source, cache } => {
+            let source = open(source, &open_options(cache, false))?;
+            println!("{}", inspect(&*source)?);
+        }
+        Data::Export { source, folder, format, cache } => {
+            let format = match format {
+                Format::Idx => ExportFormat::Idx,
+                Format::Csv => ExportFormat::Csv,
+            };
+            let source = open(source, &open_options(cache, false))?;
+            for path in export(&*source, folder, format)? {
+                println!("{}", path.display());
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

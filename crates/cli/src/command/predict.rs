@@ -1,0 +1,60 @@
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use paceline::data::{OpenOptions, open};
+use paceline::train::SavedModel;
+
+use super::open_options;
+use crate::arguments;
+use crate::failure::Misuse;
+
+pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
+    if arguments.output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
+        let message = format!("`--output {}`: expected a name that ends in `.csv`", arguments.output.display());
+        return Err(Misuse(message).into());
+    }
+    let mut model = SavedModel::load(&arguments.model)?;
+    let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(&arguments.cache, false) };
+    let source = open(&arguments.data, &options)?;
+    let (found, expected) = (source.shape().width(), model.file.network.input());
+    anyhow::ensure!(
+        found == expected.len(),
+        "`{}` has {found} features per example, but the model expects {expected}",
+        arguments.data
+    );
+    let examples = source.examples();
+    write_beside(&arguments.output, |out| {
+        let mut writer = csv::Writer::from_writer(out);
+        let names = model.output_names();
+        let classes = model.predicts_classes();
+        let columns = names.iter().map(|name| if classes { format!("probability of {name}") } else { name.clone() });
+        writer.write_record(classes.then(|| "prediction".to_owned()).into_iter().chain(columns))?;
+        let width = model.file.network.output().len();
+        model.predict(source, arguments.batch as usize, |_, outputs| -> Result<()> {
+            for row in outputs.chunks_exact(width) {
+                // One output tells two classes apart.
+                let pair = [1.0 - row[0], row[0]];
+                let row = if classes && width == 1 { &pair[..] } else { row };
+                let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best }).unwrap_or(0);
+                let class = classes.then(|| names[best].clone());
+                writer.write_record(class.into_iter().chain(row.iter().map(f32::to_string)))?;
+            }
+            Ok(())
+        })?;
+        writer.flush()?;
+        Ok(())
+    })?;
+    eprintln!("wrote {examples} predictions to `{}`", arguments.output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes into a file beside `path` and renames it when it is whole.
+fn write_beside(path: &Path, write: impl FnOnce(&mut dyn std::io::Write) -> Result<()>) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cannot = || format!("cannot write `{}`", path.display());
+    let mut file = tempfile::Builder::new().suffix(".part").tempfile_in(folder).with_context(cannot)?;
+    write(&mut std::io::BufWriter::new(file.as_file_mut()))?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use paceline::train::{Job, Stop};
+
+use super::open_options;
+use crate::arguments::{self, Device, Events, Mode};
+use crate::failure::INTERRUPTED;
+use crate::report::Reporter;
+
+pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
+    let mut settings = arguments.settings.clone();
+    match arguments.mode {
+        Some(Mode::Solo) => settings.push("train.mode=solo".into()),
+        None => {}
+    }
+    match arguments.device {
+        Device::Cpu => {}
+    }
+    if let Some(workers) = arguments.workers {
+        settings.push(format!("train.workers={workers}"));
+    }
+    let job = match &arguments.job {
+        Some(path) => Job::read(path, &settings)?,
+        None => Job::digits(&settings)?,
+    };
+    let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&job.name));
+    let interrupt = Interrupt::install();
+    let quiet = arguments.events != Events::Auto;
+    let trainer = job.trainer(Some(output.clone()), arguments.resume, &open_options(&arguments.cache, quiet))?;
+    interrupt.stops(trainer.stop());
+    let mut reporter = Reporter::new(arguments.events, &job.name);
+    let outcome = trainer.run(&mut |event| reporter.tell(event))?;
+    if outcome.stopped {
+        if arguments.events != Events::None {
+            eprintln!("stopped; go on with: {}", resume_command(arguments, &output));
+        }
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same command line, with `--resume`.
+fn resume_command(arguments: &arguments::Train, output: &PathBuf) -> String {
+    let mut words = vec!["paceline train".to_owned()];
+    words.extend(arguments.job.iter().map(|job| job.display().to_string()));
+    words.extend(arguments.settings.iter().map(|setting| format!("--set '{setting}'")));
+    words.push(format!("--output {}", output.display()));
+    words.push("--resume".into());
+    words.join(" ")
+}
+
+/// Ctrl-C: before the training begins it ends the program, then it asks the run to stop, and the second time it ends
+/// the program at once.
+struct Interrupt {
+    stop: Arc<std::sync::OnceLock<Stop>>,
+}
+
+impl Interrupt {
+    fn install() -> Self {
+        let stop = Arc::new(std::sync::OnceLock::<Stop>::new());
+        let (own, asked) = (stop.clone(), AtomicBool::new(false));
+        let handler = move || match own.get() {
+            Some(stop) if !asked.swap(true, Ordering::Relaxed) => {
+                eprintln!("\nfinishing the step; press Ctrl-C again to leave at once");
+                stop.ask();
+            }
+            _ => std::process::exit(i32::from(INTERRUPTED)),
+        };
+        // Without a handler Ctrl-C ends the program, which loses the steps since the last checkpoint and no more.
+        if let Err(error) = ctrlc::set_handler(handler) {
+            eprintln!("warning: Ctrl-C will not write a checkpoint ({error})");
+        }
+        Self { stop }
+    }
+
+    fn stops(&self, stop: Stop) {
+        // Set once per program: there is one run.
+        let _ = self.stop.set(stop);
+    }
+}
+

@@ -1,0 +1,48 @@
+use std::process::ExitCode;
+
+use paceline::{nn, train};
+
+/// The command line or the job file cannot be understood.
+const MISUSE: u8 = 2;
+/// The run failed.
+const FAILED: u8 = 1;
+/// Somebody pressed Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// A command line that clap understands and we do not.
+#[derive(Debug)]
+pub(crate) struct Misuse(pub String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// The exit status of an error.
+pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
+    let misuse = match error.downcast_ref::<train::Error>() {
+        Some(train::Error::Job { .. } | train::Error::Setting { .. } | train::Error::BadSetting { .. }) => true,
+        Some(train::Error::Network(inner)) => is_description(inner),
+        Some(train::Error::Data(inner)) => is_specification(inner),
+        Some(_) => false,
+        None => {
+            error.is::<Misuse>() || error.downcast_ref::<paceline::data::Error>().is_some_and(is_specification)
+        }
+    };
+    ExitCode::from(if misuse { MISUSE } else { FAILED })
+}
+
+fn is_description(error: &nn::Error) -> bool {
+    matches!(
+        error,
+        nn::Error::Config { .. } | nn::Error::Layer { .. } | nn::Error::Shape { .. } | nn::Error::Incomplete(_)
+    )
+}
+
+fn is_specification(error: &paceline::data::Error) -> bool {
+    use paceline::data::Error;
+    matches!(error, Error::UnknownScheme { .. } | Error::UnknownName { .. } | Error::BadSetting { .. })
+}

@@ -1,0 +1,188 @@
+//! The readers of events: a progress bar, plain lines, JSON.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use paceline::data::FetchProgress;
+use paceline::train::{Event, Scores};
+
+use crate::arguments::Events;
+
+/// Shows a run to whoever watches.
+pub(crate) enum Reporter {
+    Bar(Bar),
+    Lines { name: String, steps: u64, epochs: u64, told: Option<Instant>, scores: Option<Scores> },
+    Json,
+    Nothing,
+}
+
+/// A progress bar, and what it needs to know of the run.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    steps: u64,
+    epochs: u64,
+    scores: Option<Scores>,
+}
+
+/// Plain lines go to logs: one in a while shows that the run is alive.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+impl Reporter {
+    pub(crate) fn new(events: Events, name: &str) -> Self {
+        match events {
+            Events::Json => Reporter::Json,
+            Events::None => Reporter::Nothing,
+            Events::Auto if std::io::stderr().is_terminal() => {
+                Reporter::Bar(Bar { bar: ProgressBar::no_length(), steps: 0, epochs: 0, scores: None })
+            }
+            Events::Auto => {
+                Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, scores: None }
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: &Event) {
+        match self {
+            Reporter::Nothing => {}
+            Reporter::Json => {
+                let line = serde_json::to_string(event).expect("events are names and numbers");
+                let mut out = std::io::stdout().lock();
+                // A reader that went away is no reason to stop training.
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            }
+            Reporter::Bar(bar) => bar.tell(event),
+            Reporter::Lines { name, steps, epochs, told, scores } => match event {
+                Event::Started { steps_per_epoch, epochs: all, .. } => {
+                    (*steps, *epochs) = (*steps_per_epoch, *all);
+                    eprintln!("{name}: {}", beginning(event));
+                }
+                Event::Step { epoch, step, loss, examples_per_second, .. } => {
+                    if told.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY {
+                        *told = Some(Instant::now());
+                        let at = format!("epoch {}/{epochs}, step {}/{steps}", epoch + 1, step + 1);
+                        eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
+                    }
+                }
+                Event::Evaluation { scores: found, .. } => {
+                    *scores = Some(found.clone());
+                    eprintln!("{}", line(event, *epochs));
+                }
+                Event::Finished { .. } => finish(event, scores.as_ref()),
+                _ => {
+                    let line = line(event, *epochs);
+                    if !line.is_empty() {
+                        eprintln!("{line}");
+                    }
+                }
+            },
+        }
+    }
+}
+
+impl Bar {
+    fn tell(&mut self, event: &Event) {
+        match event {
+            Event::Started { steps_per_epoch, epochs, resumed_at, .. } => {
+                (self.steps, self.epochs) = (*steps_per_epoch, *epochs);
+                eprintln!("{}", beginning(event));
+                self.bar.set_length(steps_per_epoch * epochs);
+                self.bar.set_position(*resumed_at);
+                self.bar.reset_eta();
+                self.bar.set_style(
+                    ProgressStyle::with_template("{prefix} [{bar:30}] {msg} · {eta} left")
+                        .expect("a template that indicatif knows")
+                        .progress_chars("=> "),
+                );
+            }
+            Event::Step { epoch, step, loss, examples_per_second, .. } => {
+                self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
+                self.bar.set_message(format!("loss {loss:.4} · {examples_per_second:.0} examples/s · 1 worker"));
+                self.bar.set_position(epoch * self.steps + step + 1);
+            }
+            Event::Finished { .. } => {
+                self.bar.finish_and_clear();
+                finish(event, self.scores.as_ref());
+            }
+            Event::Failed { .. } => self.bar.finish_and_clear(),
+            _ => {
+                if let Event::Evaluation { scores, .. } = event {
+                    self.scores = Some(scores.clone());
+                }
+                let line = line(event, self.epochs);
+                if !line.is_empty() {
+                    self.bar.suspend(|| eprintln!("{line}"));
+                }
+            }
+        }
+    }
+}
+
+fn beginning(event: &Event) -> String {
+    let Event::Started { parameters, examples, steps_per_epoch, epochs, resumed_at, instructions, .. } = event else {
+        return String::new();
+    };
+    let again = if *resumed_at > 0 { format!(", going on after step {resumed_at}") } else { String::new() };
+    format!(
+        "{parameters} parameters, {examples} examples, {epochs} epochs of {steps_per_epoch} steps, {instructions}{again}"
+    )
+}
+
+/// One line for an event that deserves one.
+fn line(event: &Event, epochs: u64) -> String {
+    match event {
+        Event::Epoch { epoch, loss, seconds, examples_per_second } => format!(
+            "epoch {}/{epochs}: loss {loss:.4}, {seconds:.1} s, {examples_per_second:.0} examples/s",
+            epoch + 1
+        ),
+        Event::Evaluation { epoch, scores } => {
+            let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
+            format!("epoch {}/{epochs}: test loss {:.4}{accuracy}", epoch + 1, scores.score())
+        }
+        Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
+        _ => String::new(),
+    }
+}
+
+/// The scores are what was asked for, so they go to standard output; the rest goes beside.
+fn finish(event: &Event, scores: Option<&Scores>) {
+    let Event::Finished { seconds, examples_per_second, model, .. } = event else { return };
+    if let Some(scores) = scores {
+        println!("{scores}");
+    }
+    let path = model.as_ref().map(|path| format!("; model: {}", path.display())).unwrap_or_default();
+    eprintln!("finished in {seconds:.1} s, {examples_per_second:.0} examples/s{path}");
+}
+
+/// Shows a download: a bar on a terminal, a line per file elsewhere.
+pub(crate) fn fetch_progress() -> impl Fn(FetchProgress) + Send + Sync {
+    let shown: Mutex<Option<(String, ProgressBar)>> = Mutex::new(None);
+    move |progress: FetchProgress| {
+        let mut shown = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let name = progress.file.to_string();
+        if shown.as_ref().is_none_or(|(file, _)| *file != name) {
+            if let Some((_, bar)) = shown.take() {
+                bar.finish_and_clear();
+            }
+            let bar = ProgressBar::no_length();
+            if std::io::stderr().is_terminal() {
+                let style = ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}");
+                bar.set_style(style.expect("a template that indicatif knows").progress_chars("=> "));
+                bar.set_message(format!("fetching {name}"));
+            } else {
+                eprintln!("fetching {name} from {}", progress.origin);
+            }
+            *shown = Some((name, bar));
+        }
+        if let Some((_, bar)) = shown.as_ref() {
+            if let Some(total) = progress.total {
+                bar.set_length(total);
+            }
+            bar.set_position(progress.received);
+            if progress.total.is_some_and(|total| progress.received >= total) {
+                bar.finish_and_clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Every layer, with another one before it where its slope by what goes in must be seen.
+
+use super::case::agree_with_pytorch;
+
+#[test]
+fn dense_layers_agree_with_pytorch() {
+    agree_with_pytorch("dense.json");
+}
+
+#[test]
+fn convolutions_agree_with_pytorch() {
+    agree_with_pytorch("conv2d.json");
+}
+
+#[test]
+fn subsampling_agrees_with_pytorch() {
+    agree_with_pytorch("subsampling.json");
+}
+
+#[test]
+fn batch_norm_agrees_with_pytorch() {
+    agree_with_pytorch("batch_norm.json");
+}
+
+#[test]
+fn dropout_agrees_with_pytorch_where_nothing_is_dropped() {
+    agree_with_pytorch("dropout.json");
+}
+
+#[test]
+fn global_pooling_agrees_with_pytorch() {
+    agree_with_pytorch("global_pooling.json");
+}
+
+#[test]
+fn local_response_normalisation_agrees_with_pytorch() {
+    agree_with_pytorch("local_response_normalisation.json");
+}
+
+#[test]
+fn zero_padding_agrees_with_pytorch() {
+    agree_with_pytorch("zero_padding.json");
+}
+
+#[test]
+fn output_layers_agree_with_pytorch() {
+    agree_with_pytorch("output.json");
+}
+
+#[test]
+fn loss_layers_agree_with_pytorch() {
+    agree_with_pytorch("loss.json");
+}

@@ -1,0 +1,17 @@
+//! Every loss, with example weights and, where there is one, together with the activation that it is merged with.
+
+use paceline_nn::Loss;
+
+use super::case::agree_with_pytorch;
+
+/// What PyTorch does not have.
+const OURS_ALONE: [Loss; 3] = [Loss::Mape, Loss::Msle, Loss::Wasserstein];
+
+#[test]
+fn losses_agree_with_pytorch() {
+    let networks = agree_with_pytorch("losses.json");
+    for loss in Loss::ALL {
+        let compared = networks.iter().any(|network| *network.loss() == loss);
+        assert_ne!(compared, OURS_ALONE.contains(&loss), "{loss:?} is compared with PyTorch's if it has one");
+    }
+}

@@ -1,0 +1,120 @@
+//! Twenty steps of a whole network against PyTorch, which starts from a safetensors file that we wrote: convolutions,
+//! batch norm, max pooling, dense layers, Adam, L2, clipping per layer, and a short last batch in every epoch.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paceline_model::{Batch, Model, Progress, State, Targets};
+use paceline_nn::{Engine, Network, NetworkConfig, Parameter};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::Deserialize;
+
+use super::{close, fixture, read, root_mean_square};
+
+/// Every loss within this share of it.
+const LOSS_TOLERANCE: f64 = 1e-5;
+
+/// Every parameter within this share of the root mean square of its array.
+const PARAMETER_TOLERANCE: f64 = 1e-4;
+
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Entry {
+    Data { features: Vec<f32>, classes: Vec<u32> },
+    Step { epoch: u64, indices: Vec<u64>, loss: f64 },
+    End { parameters: BTreeMap<String, Vec<f64>>, running: BTreeMap<String, Vec<f64>> },
+}
+
+#[test]
+fn twenty_steps_from_our_file_agree_with_pytorch() {
+    let network = network();
+    let entries: Vec<Entry> = read("twenty-steps/run.json");
+    let [Entry::Data { features, classes }, steps @ .., Entry::End { parameters, running }] = &entries[..] else {
+        panic!("the fixture starts with the data and ends with the parameters");
+    };
+    assert_eq!(steps.len(), 20);
+    for mut engine in [Engine::new(network.clone()), Engine::portable(network.clone())] {
+        let mut state = engine.initial_state();
+        for (step, entry) in steps.iter().enumerate() {
+            let Entry::Step { epoch, indices, loss: expected } = entry else { panic!("entry {step} is no step") };
+            let batch = batch(&network, features, classes, *epoch, indices);
+            let loss = engine.gradient(&batch, &mut state).expect("a batch that fits");
+            close(&[loss.mean()], &[*expected], 0.0, LOSS_TOLERANCE, &format!("loss of step {step}"));
+            let all = 0..network.parameter_count();
+            engine.update(&mut state, all.clone(), batch.weight(), Progress { iteration: step as u64, epoch: *epoch });
+            engine.apply(&mut state, all);
+        }
+        compare(network.parameters(), &state.parameters, parameters);
+        compare(network.running(), &state.running, running);
+    }
+}
+
+/// PyTorch starts from this file: if it were not ours any more, the other test would compare two different runs.
+#[test]
+fn the_initial_parameters_of_the_fixture_are_still_ours() {
+    let network = network();
+    let ours = file_of(&network, &network.initial_state());
+    let kept = std::fs::read(fixture("twenty-steps/initial.safetensors")).unwrap_or_default();
+    if same_tensors(&ours, &kept) {
+        return;
+    }
+    let now = Path::new(env!("CARGO_TARGET_TMPDIR")).join("initial.safetensors");
+    std::fs::write(&now, ours).expect("a writable target folder");
+    panic!(
+        "`initial.safetensors` is not what the network starts with; if that is meant to be, copy {} over it and run \
+         make.py again",
+        now.display()
+    );
+}
+
+fn network() -> Network {
+    let config: NetworkConfig = read("twenty-steps/network.json");
+    Network::new(config).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn batch(network: &Network, features: &[f32], classes: &[u32], epoch: u64, indices: &[u64]) -> Batch {
+    let width = network.input().len();
+    let row = |&index: &u64| &features[index as usize * width..][..width];
+    Batch {
+        epoch,
+        indices: indices.to_vec(),
+        width,
+        features: indices.iter().flat_map(row).copied().collect(),
+        targets: Targets::Classes(indices.iter().map(|&index| classes[index as usize]).collect()),
+        weights: None,
+    }
+}
+
+fn compare(arrays: &[Parameter], found: &[f32], expected: &BTreeMap<String, Vec<f64>>) {
+    assert_eq!(arrays.len(), expected.len());
+    for Parameter { name, range, .. } in arrays {
+        let found: Vec<f64> = found[range.clone()].iter().map(|v| f64::from(*v)).collect();
+        let expected = &expected[name];
+        close(&found, expected, root_mean_square(expected), PARAMETER_TOLERANCE, &format!("`{name}` after 20 steps"));
+    }
+}
+
+/// Parameters and running statistics by name, little endian.
+fn file_of(network: &Network, state: &State) -> Vec<u8> {
+    let bytes = |flat: &[f32]| flat.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let (parameters, running) = (bytes(&state.parameters), bytes(&state.running));
+    let view = |bytes: &'_ [u8], p: &Parameter| -> Vec<u8> { bytes[4 * p.range.start..4 * p.range.end].to_vec() };
+    let arrays = network.parameters().iter().map(|p| (p, view(&parameters, p)));
+    let arrays: Vec<_> = arrays.chain(network.running().iter().map(|p| (p, view(&running, p)))).collect();
+    let views = arrays.iter().map(|(p, bytes)| {
+        (p.name.clone(), TensorView::new(Dtype::F32, p.shape.clone(), bytes).expect("as many numbers as the shape says"))
+    });
+    safetensors::serialize(views, None).expect("arrays of a known type")
+}
+
+/// The same names, shapes and bits, in whatever order.
+fn same_tensors(ours: &[u8], kept: &[u8]) -> bool {
+    let sorted = |bytes: &[u8]| -> Option<Vec<(String, Vec<usize>, Vec<u8>)>> {
+        let tensors = SafeTensors::deserialize(bytes).ok()?;
+        let list = tensors.tensors().into_iter().map(|(n, view)| (n, view.shape().to_vec(), view.data().to_vec()));
+        let mut list: Vec<_> = list.collect();
+        list.sort();
+        Some(list)
+    };
+    sorted(ours) == sorted(kept)
+}

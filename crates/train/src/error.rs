@@ -1,0 +1,93 @@
+use std::path::PathBuf;
+
+/// Why a run could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A job file that cannot be understood.
+    #[error("{origin}{}: {message}", line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    Job {
+        /// The file, or what stands in for one.
+        origin: String,
+        /// The line, where it is known.
+        line: Option<usize>,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// A setting on the command line that cannot be understood.
+    #[error("`--set {setting}`: {message}")]
+    Setting {
+        /// The setting, as it was given.
+        setting: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// Data that could not be had.
+    #[error(transparent)]
+    Data(#[from] paceline_data::Error),
+    /// A network that could not be made, or a model file that could not be read or written.
+    #[error(transparent)]
+    Network(#[from] paceline_nn::Error),
+    /// A batch that does not fit.
+    #[error(transparent)]
+    Model(#[from] paceline_model::Error),
+    /// Data and network that do not fit each other.
+    #[error("the {what} data has {found}, but the network expects {expected}")]
+    Misfit {
+        /// Which data.
+        what: &'static str,
+        /// What it has.
+        found: String,
+        /// What the network expects.
+        expected: String,
+    },
+    /// A folder that cannot be written to.
+    #[error("cannot write to the output folder `{}`: {source}; choose another with `--output`", path.display())]
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Nothing to go on from.
+    #[error("there is no checkpoint `{}` to resume from; run without `--resume` to start anew", path.display())]
+    NothingToResume {
+        /// Where one was looked for.
+        path: PathBuf,
+    },
+    /// A checkpoint of another run.
+    #[error("`{}` is a checkpoint of another run: its {what} is {found}, the job's is {expected}; use another `--output`, or run without `--resume`", path.display())]
+    OtherRun {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What the job has.
+        expected: String,
+        /// What the checkpoint has.
+        found: String,
+    },
+    /// A loss that is no number.
+    #[error("the loss became {loss} at step {step} (epoch {epoch}): {cause}; {checkpoint}")]
+    NotFinite {
+        /// The loss.
+        loss: f64,
+        /// The step, from 0.
+        step: u64,
+        /// The epoch, from 0.
+        epoch: u64,
+        /// What most likely made it so.
+        cause: String,
+        /// The last good checkpoint, in words.
+        checkpoint: String,
+    },
+    /// A setting that makes no sense.
+    #[error("`{setting}` is {found}, but must be {expected}")]
+    BadSetting {
+        /// The setting.
+        setting: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+}

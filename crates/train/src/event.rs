@@ -1,0 +1,110 @@
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::Scores;
+
+/// What a run tells. The last event of a run is always `finished` or `failed`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The run begins, or goes on after a resume.
+    Started {
+        /// How replicas stay together.
+        mode: &'static str,
+        /// Replicas.
+        workers: usize,
+        /// Trained numbers.
+        parameters: usize,
+        /// Examples of an epoch.
+        examples: usize,
+        /// Steps of an epoch.
+        steps_per_epoch: u64,
+        /// Epochs to run.
+        epochs: u64,
+        /// Steps that were taken before, by the run that is resumed.
+        resumed_at: u64,
+        /// The vector instructions in use.
+        instructions: &'static str,
+    },
+    /// A step was taken; only some are told.
+    Step {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// The step of the epoch, from 0.
+        step: u64,
+        /// Steps taken in all.
+        iteration: u64,
+        /// The mean loss of its minibatch.
+        loss: f64,
+        /// Speed since the last step that was told.
+        examples_per_second: f64,
+    },
+    /// An epoch is over.
+    Epoch {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// The mean loss of its minibatches.
+        loss: f64,
+        /// What it took.
+        seconds: f64,
+        /// Its speed.
+        examples_per_second: f64,
+    },
+    /// The model was judged on the test data.
+    Evaluation {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// How good it is.
+        #[serde(flatten)]
+        scores: Scores,
+    },
+    /// A checkpoint was written.
+    Checkpoint {
+        /// Steps taken in all.
+        iteration: u64,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The run stops because it was asked to, and can be resumed.
+    Paused {
+        /// Steps taken in all.
+        iteration: u64,
+        /// What to resume from.
+        checkpoint: Option<PathBuf>,
+    },
+    /// The run did what was asked.
+    Finished {
+        /// How replicas stayed together.
+        mode: &'static str,
+        /// Replicas.
+        workers: usize,
+        /// Epochs completed.
+        epochs: u64,
+        /// Examples trained on, repeats included.
+        examples: u64,
+        /// Trained numbers.
+        parameters: usize,
+        /// What it took.
+        seconds: f64,
+        /// Its speed, evaluation left out.
+        examples_per_second: f64,
+        /// The loss on the test data; on the training data if there is none.
+        score: f64,
+        /// On the test data, for classes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        accuracy: Option<f64>,
+        /// Bytes that went to other machines.
+        bytes_sent: u64,
+        /// The model file.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<PathBuf>,
+    },
+    /// The run ended before it did what was asked.
+    Failed {
+        /// Why, in a sentence.
+        error: String,
+        /// Whether `--resume` goes on where it ended.
+        resumable: bool,
+    },
+}

@@ -1,0 +1,47 @@
+use paceline_model::{Batch, Loss, Model, Progress, State};
+
+use crate::{Error, Exchange, Exchanged};
+
+/// A replica: a model, its state, and how it stays together with others.
+pub struct Worker<M, E> {
+    /// Computes gradients and updates.
+    pub model: M,
+    /// What the replica is.
+    pub state: State,
+    /// How it stays together with others.
+    pub exchange: E,
+    /// Where it stands in the run.
+    pub progress: Progress,
+}
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// The loss of the minibatch, before the update.
+    pub loss: Loss,
+    /// What was exchanged.
+    pub moved: Exchanged,
+}
+
+impl<M: Model, E: Exchange> Worker<M, E> {
+    /// A replica at the start of a run.
+    pub fn new(model: M, exchange: E) -> Self {
+        let state = model.initial_state();
+        Self { model, state, exchange, progress: Progress::default() }
+    }
+
+    /// Everything that happens to one minibatch.
+    ///
+    /// A loss that is not finite is reported and changes nothing: the parameters are those of the step before.
+    pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
+        let loss = self.model.gradient(batch, &mut self.state)?;
+        if !loss.sum.is_finite() {
+            return Ok(StepReport { loss, moved: Exchanged::default() });
+        }
+        let mine = self.exchange.reduce(&mut self.state, batch.weight())?;
+        self.model.update(&mut self.state, mine.range.clone(), mine.weight, self.progress);
+        let moved = self.exchange.apply(&mut self.model, &mut self.state, mine.range)?;
+        self.progress.iteration += 1;
+        Ok(StepReport { loss, moved })
+    }
+}
