@@ -163,7 +163,6 @@ fn panels(groups: usize, columns: Columns) -> impl Iterator<Item = (usize, (usiz
 
 pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &mut Backward<'_, f32>) {
     let conv = &geometry.conv;
-    sum_columns(pass.dy, conv.filters, pass.dbias);
     let (packed, frames) = pass.scratch.split_at_mut(geometry.packed_transposed());
     let (x_frame, dx_frame) = frames.split_at_mut(geometry.frame());
     if !pass.dx.is_empty() {
@@ -173,6 +172,7 @@ pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &m
     for first_image in (0..pass.examples).step_by(geometry.block) {
         let images = geometry.block.min(pass.examples - first_image);
         let dy = &pass.dy[first_image * outputs..][..images * outputs];
+        sum_columns(dy, conv.filters, first_image > 0, pass.dbias);
         let x = geometry.framed(&pass.x[first_image * inputs..][..images * inputs], x_frame);
         weight_gradient(instructions, geometry, images, x, dy, first_image > 0, pass.dweights);
         if !pass.dx.is_empty() {

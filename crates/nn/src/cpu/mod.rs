@@ -6,10 +6,12 @@
 //! - `dispatch`: runs code with the best instructions that this machine has.
 //! - `tile`: the heart of every product: a block of accumulators that stays in registers.
 //! - `product`: matrix products over tiles, with packing.
-//! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`: the operations.
+//! - `channels`: numbers per channel over long runs of pixels.
+//! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`, `element_wise`: the operations.
 //! - `math`: exponentials that vectorise.
 
 mod batch_norm;
+mod channels;
 mod conv2d;
 mod dense;
 pub(crate) mod dispatch;
@@ -75,6 +77,10 @@ impl Kernels for Cpu {
                 needs.forward_scratch = geometry.forward_scratch();
                 needs.backward_scratch = geometry.backward_scratch();
             }
+            Op::BatchNorm { channels, .. } => {
+                needs.forward_scratch = batch_norm::scratch(*channels);
+                needs.backward_scratch = needs.forward_scratch;
+            }
             _ => {}
         }
         needs
@@ -88,7 +94,7 @@ impl Kernels for Cpu {
             Op::Conv2d(conv) => conv2d::forward(instructions, self.geometry(conv), relu, pass),
             Op::Pool { window, pool: Pool::Max } => pool::forward(instructions, window, pass),
             Op::BatchNorm { channels, positions, epsilon, decay } => {
-                batch_norm::forward(*channels, *positions, *epsilon, *decay, pass);
+                batch_norm::forward(*channels, *positions, [*epsilon, *decay], relu, pass);
             }
             Op::Dropout { rate } => dropout::forward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {
@@ -96,15 +102,17 @@ impl Kernels for Cpu {
             }
             _ => plain::forward(node, pass),
         }
-        // A ReLU was computed with the product.
-        let done = relu && !matches!(node.op, Op::BatchNorm { .. });
-        if node.activation != Activation::Identity && is_fast(&node.op) && !done {
+        // A ReLU was computed with the rest.
+        if node.activation != Activation::Identity && is_fast(&node.op) && !relu {
             element_wise::apply_in_place(node.activation, pass.y);
         }
     }
 
     fn backward(&mut self, node: &Node, pass: &mut Backward<'_, f32>) {
-        if node.activation != Activation::Identity && is_fast(&node.op) {
+        let relu = node.activation == Activation::Relu;
+        // Batch norm takes care of its ReLU while it reads the slopes anyway.
+        let done = relu && matches!(node.op, Op::BatchNorm { .. });
+        if node.activation != Activation::Identity && is_fast(&node.op) && !done {
             element_wise::slope_in_place(node.activation, pass.y, pass.dy);
         }
         let instructions = self.instructions;
@@ -112,7 +120,7 @@ impl Kernels for Cpu {
             Op::Dense { inputs, outputs } => dense::backward(instructions, [*inputs, *outputs], pass),
             Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
             Op::Pool { window, pool: Pool::Max } => pool::backward(instructions, window, pass),
-            Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, pass),
+            Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, relu, pass),
             Op::Dropout { rate } => dropout::backward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {
                 element_wise::slope(*activation, pass);

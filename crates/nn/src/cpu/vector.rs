@@ -26,6 +26,10 @@ pub(crate) trait Vector: Copy {
     unsafe fn max(self, other: Self) -> Self;
     /// Lanes of `new` and `new_mark` where `self` is below `new` or `new` is no number; else `self` and `mark`.
     unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self);
+    /// Writes the first `count` lanes, whole numbers below 2¹⁶, as such.
+    unsafe fn store_marks(self, to: *mut u16, count: usize);
+    /// Reads `count` whole numbers; the other lanes are 0.
+    unsafe fn load_marks(from: *const u16, count: usize) -> Self;
     /// Lanes of `self` where `mark` equals `wanted`, else 0.
     unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self;
 }
@@ -95,6 +99,18 @@ impl Vector for Plain {
         (pick(new.0, self.0), pick(new_mark.0, mark.0))
     }
     #[inline(always)]
+    unsafe fn store_marks(self, to: *mut u16, count: usize) {
+        for (lane, value) in self.0.iter().enumerate().take(count) {
+            // SAFETY: the caller's pointer has `count` marks.
+            unsafe { *to.add(lane) = *value as u16 };
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_marks(from: *const u16, count: usize) -> Self {
+        // SAFETY: the caller's pointer has `count` marks.
+        Self(std::array::from_fn(|lane| if lane < count { f32::from(unsafe { *from.add(lane) }) } else { 0.0 }))
+    }
+    #[inline(always)]
     unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
         Self(std::array::from_fn(|i| if mark.0[i] == wanted.0[i] { self.0[i] } else { 0.0 }))
     }
@@ -152,6 +168,20 @@ mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn store_marks(self, to: *mut u16, count: usize) {
+            unsafe {
+                let marks = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(self));
+                _mm256_mask_storeu_epi16(to.cast(), mask16(count), marks);
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_marks(from: *const u16, count: usize) -> Self {
+            unsafe {
+                let marks = _mm256_maskz_loadu_epi16(mask16(count), from.cast());
+                _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(marks))
+            }
+        }
+        #[inline(always)]
         unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
             unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(mark, wanted), self) }
         }
@@ -203,6 +233,22 @@ mod x86 {
             unsafe {
                 let wins = _mm256_cmp_ps::<_CMP_NLE_UQ>(new, self);
                 (_mm256_blendv_ps(self, new, wins), _mm256_blendv_ps(mark, new_mark, wins))
+            }
+        }
+        #[inline(always)]
+        unsafe fn store_marks(self, to: *mut u16, count: usize) {
+            let mut lanes = [0.0; 8];
+            unsafe {
+                self.store(lanes.as_mut_ptr());
+                (0..count).for_each(|lane| *to.add(lane) = lanes[lane] as u16);
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_marks(from: *const u16, count: usize) -> Self {
+            let mut lanes = [0.0; 8];
+            unsafe {
+                (0..count).for_each(|lane| lanes[lane] = f32::from(*from.add(lane)));
+                Self::load(lanes.as_ptr())
             }
         }
         #[inline(always)]

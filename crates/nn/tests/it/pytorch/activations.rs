@@ -14,7 +14,11 @@ fn activations_agree_with_pytorch() {
     let networks = agree_with_pytorch("activations.json");
     for activation in Activation::ALL {
         let compared = networks.iter().any(|network| uses(network, activation));
-        assert_ne!(compared, OURS_ALONE.contains(&activation), "{activation:?} is compared with PyTorch's if it has one");
+        assert_ne!(
+            compared,
+            OURS_ALONE.contains(&activation),
+            "{activation:?} is compared with PyTorch's if it has one"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use super::{close, read, root_mean_square};
 const REFERENCE_TOLERANCE: f64 = 1e-6;
 
 /// What `f32` may differ by.
-const ENGINE_TOLERANCE: f64 = 1e-5;
+const ENGINE_TOLERANCE: f64 = 3e-5;
 
 type Named<T> = BTreeMap<String, Vec<T>>;
 
@@ -87,7 +87,8 @@ impl Case {
             running: paceline_nn::Flat::from_slice(&laid_out(network.running(), &self.running, &what)),
             ..network.initial_state()
         };
-        let engines = [("engine", Engine::new(network.clone())), ("portable engine", Engine::portable(network.clone()))];
+        let engines =
+            [("engine", Engine::new(network.clone())), ("portable engine", Engine::portable(network.clone()))];
         for (name, engine) in engines {
             let found = by_engine(engine.poisoned(), &batch, state.clone());
             self.compare(&network, &found, ENGINE_TOLERANCE, &format!("{what}: {name}"));
@@ -154,7 +155,13 @@ fn by_engine(mut engine: Engine, batch: &Batch, mut state: State) -> Found {
     let mut outputs = Vec::new();
     let predicted_loss = engine.predict(batch, &state, &mut outputs).expect("a batch that fits").expect("targets");
     let loss = engine.gradient(batch, &mut state).expect("a batch that fits");
-    Found { outputs: wide(&outputs), predicted_loss, loss, gradient: wide(&state.gradient), running: wide(&state.running) }
+    Found {
+        outputs: wide(&outputs),
+        predicted_loss,
+        loss,
+        gradient: wide(&state.gradient),
+        running: wide(&state.running),
+    }
 }
 
 fn by_reference(mut reference: Reference, batch: &Batch, state: &State) -> Found {

@@ -1,0 +1,66 @@
+//! What the command line says of itself.
+
+use crate::paceline::run;
+
+#[test]
+fn every_command_explains_its_options() {
+    let commands: [(&[&str], &[&str]); 11] = [
+        (&[], &["train", "evaluate", "predict", "data", "model", "doctor", "--version"]),
+        (
+            &["train"],
+            &["[JOB]", "--workers", "--mode", "--device", "--set", "--output", "--resume", "--events", "--cache", "--offline"],
+        ),
+        (&["evaluate"], &["<MODEL>", "--data", "--batch", "--json", "--cache", "--offline"]),
+        (&["predict"], &["<MODEL>", "--data", "--output", "--batch", "--cache", "--offline"]),
+        (&["data"], &["fetch", "inspect", "export"]),
+        (&["data", "fetch"], &["<NAME>", "--cache", "--offline"]),
+        (&["data", "inspect"], &["<SOURCE>", "--cache", "--offline"]),
+        (&["data", "export"], &["<SOURCE>", "<FOLDER>", "--format", "idx", "csv"]),
+        (&["model"], &["show"]),
+        (&["model", "show"], &["<MODEL>", "--json"]),
+        (&["doctor"], &["--cache", "--offline"]),
+    ];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (command, options) in commands {
+        let said = run(folder.path(), &[command, &["--help"]].concat()).done();
+        for option in options {
+            assert!(said.output.contains(option), "`{option}` is not in the help of {command:?}:\n{}", said.output);
+        }
+    }
+}
+
+#[test]
+fn no_arguments_and_unknown_ones_are_misuse() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let status = |arguments: &[&str]| run(folder.path(), arguments).status;
+    for arguments in [&[][..], &["data"], &["model"]] {
+        assert_eq!(status(arguments), Some(2), "{arguments:?}");
+    }
+    run(folder.path(), &["trian"]).refused(2, &["'trian'", "'train'"]);
+    run(folder.path(), &["train", "--epochs", "3"]).refused(2, &["'--epochs'"]);
+    run(folder.path(), &["train", "--workers", "two"]).refused(2, &["'two'", "--workers"]);
+    run(folder.path(), &["evaluate", "model.safetensors"]).refused(2, &["--data <SPEC>"]);
+    run(folder.path(), &["evaluate", "m", "--data", "digits:", "--batch", "0"]).refused(2, &["--batch"]);
+    run(folder.path(), &["predict", "m", "--data", "digits:", "--output", "o.txt"]).refused(2, &["o.txt", "`.csv`"]);
+}
+
+#[test]
+fn the_version_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = run(folder.path(), &["--version"]).done();
+    assert_eq!(said.output.trim(), format!("paceline {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_doctor_names_what_it_looked_at() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = run(folder.path(), &["doctor", "--cache", "cache"]).done();
+    for name in ["cores", "instructions", "cache", "mnist", "npm", "output", "ports", "gpu"] {
+        assert!(said.output.lines().any(|line| line.split_whitespace().nth(1) == Some(name)), "{}", said.output);
+    }
+    // A cache that is a file would stop every fetch.
+    std::fs::write(folder.path().join("file"), "").expect("written");
+    let said = run(folder.path(), &["doctor", "--cache", "file"]);
+    assert_eq!(said.status, Some(1), "{said:?}");
+    assert!(said.output.contains("problem  cache"), "{}", said.output);
+}

@@ -1,0 +1,11 @@
+//! The binary from outside: real processes, one file for each thing that they do.
+
+mod bad_inputs;
+mod bad_models;
+mod data_command;
+mod help;
+mod nan;
+mod paceline;
+mod predict;
+mod resume;
+mod train;

@@ -1,0 +1,132 @@
+//! The binary under test: starts it, waits for it, reads what it said.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Lines, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+/// What a process said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: Option<i32>,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+/// Runs the binary in a folder, to its end.
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Said {
+    finish(command(folder, arguments).stdin(Stdio::null()))
+}
+
+/// Runs any command to its end.
+pub(crate) fn finish(command: &mut Command) -> Said {
+    let output = command.output().expect("the binary can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+    Said { status: output.status.code(), output: text(output.stdout), errors: text(output.stderr) }
+}
+
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(folder).args(arguments);
+    command
+}
+
+impl Said {
+    /// Fails unless the process did what was asked.
+    #[track_caller]
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.status, Some(0), "{self:#?}");
+        self
+    }
+
+    /// Fails unless the process ended with this status and said all these things on standard error.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: i32, parts: &[&str]) {
+        assert_eq!(self.status, Some(status), "{self:#?}");
+        for part in parts {
+            assert!(self.errors.contains(part), "`{part}` is not in {}", self.errors);
+        }
+        assert!(self.errors.lines().any(|line| line.starts_with("error: ")), "{}", self.errors);
+    }
+
+    /// The events of `--events json`; fails on a line that is none.
+    #[track_caller]
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.output.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+}
+
+/// The events of this name.
+pub(crate) fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["event"] == name).collect()
+}
+
+/// Every file and folder below a folder, with the content of the files: what a command that fails must not change.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(tree(&path).into_iter().map(|(below, content)| (format!("{name}/{below}"), content)));
+            found.insert(format!("{name}/"), Vec::new());
+        } else {
+            found.insert(name, std::fs::read(&path).expect("a file"));
+        }
+    }
+    found
+}
+
+/// A run that is watched by its events while it goes on.
+pub(crate) struct Watched {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    events: Vec<Value>,
+}
+
+impl Watched {
+    /// Starts a run; the arguments must ask for `--events json`.
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = command(folder, arguments);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines, events: Vec::new() }
+    }
+
+    /// Waits for the next event of this name.
+    pub(crate) fn wait_for(&mut self, name: &str) {
+        loop {
+            let line = self.lines.next().expect("the run ended before it told what is waited for").expect("readable");
+            let event: Value = serde_json::from_str(&line).expect("an event");
+            let found = event["event"] == name;
+            self.events.push(event);
+            if found {
+                return;
+            }
+        }
+    }
+
+    /// Presses Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("there is a `kill`").success());
+    }
+
+    /// Ends the process with SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Waits for the end; gives the status, all events and what was said on standard error.
+    pub(crate) fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
+        for line in self.lines {
+            self.events.push(serde_json::from_str(&line.expect("readable")).expect("an event"));
+        }
+        let mut errors = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut errors).expect("UTF-8");
+        (self.child.wait().expect("it ends").code(), self.events, errors)
+    }
+}
