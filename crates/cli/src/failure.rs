@@ -28,9 +28,7 @@ pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
         Some(train::Error::Network(inner)) => is_description(inner),
         Some(train::Error::Data(inner)) => is_specification(inner),
         Some(_) => false,
-        None => {
-            error.is::<Misuse>() || error.downcast_ref::<paceline::data::Error>().is_some_and(is_specification)
-        }
+        None => error.is::<Misuse>() || error.downcast_ref::<paceline::data::Error>().is_some_and(is_specification),
     };
     ExitCode::from(if misuse { MISUSE } else { FAILED })
 }

@@ -37,9 +37,7 @@ impl Reporter {
             Events::Auto if std::io::stderr().is_terminal() => {
                 Reporter::Bar(Bar { bar: ProgressBar::no_length(), steps: 0, epochs: 0, scores: None })
             }
-            Events::Auto => {
-                Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, scores: None }
-            }
+            Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, scores: None },
         }
     }
 
@@ -132,10 +130,9 @@ fn beginning(event: &Event) -> String {
 /// One line for an event that deserves one.
 fn line(event: &Event, epochs: u64) -> String {
     match event {
-        Event::Epoch { epoch, loss, seconds, examples_per_second } => format!(
-            "epoch {}/{epochs}: loss {loss:.4}, {seconds:.1} s, {examples_per_second:.0} examples/s",
-            epoch + 1
-        ),
+        Event::Epoch { epoch, loss, seconds, examples_per_second } => {
+            format!("epoch {}/{epochs}: loss {loss:.4}, {seconds:.1} s, {examples_per_second:.0} examples/s", epoch + 1)
+        }
         Event::Evaluation { epoch, scores } => {
             let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
             format!("epoch {}/{epochs}: test loss {:.4}{accuracy}", epoch + 1, scores.score())

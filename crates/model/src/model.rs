@@ -58,6 +58,13 @@ pub trait Model: Send {
     /// Writes the outputs of every example, row after row, into `outputs`; returns the loss if the batch has targets.
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error>;
 
+    /// Where a part that starts at `start` ends best: parts are updated and applied one after the other, and one that
+    /// fits the cache is read from memory once.
+    fn part_end(&self, start: usize) -> usize {
+        let _ = start;
+        usize::MAX
+    }
+
     /// Turns the gradient in `range` into an update and leaves it in `state.gradient`.
     ///
     /// `weight` is what the sum of gradients is divided by; `progress` places the step in the schedules.

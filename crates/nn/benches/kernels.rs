@@ -63,8 +63,13 @@ fn measure(name: &str, json: &str, examples: usize, peak: f64) {
         for iteration in 0..count {
             engine.gradient(&batch, &mut state).expect("a batch that fits");
             let before = Instant::now();
-            engine.update(&mut state, all.clone(), examples as f32, Progress { iteration, epoch: 0 });
-            engine.apply(&mut state, all.clone());
+            let mut start = 0;
+            while start < all.end {
+                let part = start..engine.part_end(start).min(all.end);
+                start = part.end;
+                engine.update(&mut state, part.clone(), examples as f32, Progress { iteration, epoch: 0 });
+                engine.apply(&mut state, part);
+            }
             update += before.elapsed().as_secs_f64();
         }
         (start.elapsed().as_secs_f64() / count as f64 * 1e3, update / count as f64 * 1e3)
@@ -112,8 +117,25 @@ fn sgemm_rate() -> f64 {
         // SAFETY: three square matrices of N × N floats, row after row.
         unsafe {
             gemm::gemm(
-                N, N, N, c.as_mut_ptr(), 1, N as isize, false, a.as_ptr(), 1, N as isize, b.as_ptr(), 1, N as isize,
-                0.0, 1.0, false, false, false, gemm::Parallelism::None,
+                N,
+                N,
+                N,
+                c.as_mut_ptr(),
+                1,
+                N as isize,
+                false,
+                a.as_ptr(),
+                1,
+                N as isize,
+                b.as_ptr(),
+                1,
+                N as isize,
+                0.0,
+                1.0,
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
             );
         }
         best = best.min(start.elapsed().as_secs_f64());

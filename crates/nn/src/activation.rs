@@ -149,9 +149,7 @@ impl Activation {
             Activation::LeakyRelu { alpha } => above(x, R::ZERO, x, of(f64::from(alpha)) * x),
             Activation::ThresholdedRelu { theta } => above(x, of(f64::from(theta)), x, R::ZERO),
             Activation::Cube => x * x * x,
-            Activation::Elu { alpha } => {
-                above(x, R::ZERO, x, of(f64::from(alpha)) * (x.min(R::ZERO).exp() - R::ONE))
-            }
+            Activation::Elu { alpha } => above(x, R::ZERO, x, of(f64::from(alpha)) * (x.min(R::ZERO).exp() - R::ONE)),
             Activation::Selu => {
                 let negative = of(SELU_ALPHA) * (x.min(R::ZERO).exp() - R::ONE);
                 of(SELU_SCALE) * above(x, R::ZERO, x, negative)

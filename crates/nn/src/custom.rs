@@ -199,9 +199,6 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry")
-            .field("layers", &self.layers.keys())
-            .field("losses", &self.losses.keys())
-            .finish()
+        f.debug_struct("Registry").field("layers", &self.layers.keys()).field("losses", &self.losses.keys()).finish()
     }
 }

@@ -65,6 +65,10 @@ impl Model for Engine {
         Ok(loss)
     }
 
+    fn part_end(&self, start: usize) -> usize {
+        self.segments.part_end(start)
+    }
+
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
         self.segments.update(state, range, weight, progress);
     }

@@ -39,7 +39,16 @@ const CACHED_PLANS: usize = 8;
 impl<K: Kernels> Executor<K> {
     pub(crate) fn new(network: Network, kernels: K) -> Self {
         let idle_running = vec![K::R::ZERO; network.running_count()];
-        Self { network, kernels, plans: Vec::new(), arena: Flat::zeros(0), marks: Vec::new(), idle_running, poison: false, seconds: None }
+        Self {
+            network,
+            kernels,
+            plans: Vec::new(),
+            arena: Flat::zeros(0),
+            marks: Vec::new(),
+            idle_running,
+            poison: false,
+            seconds: None,
+        }
     }
 
     /// Fills every range of the arena with NaN as soon as nobody should read it any more.
@@ -134,12 +143,7 @@ impl<K: Kernels> Executor<K> {
         for (index, node) in plan.nodes.iter().enumerate() {
             let place = &plan.places[index];
             let [x, y, aux, scratch] = arena
-                .get_disjoint_mut([
-                    place.x.clone(),
-                    place.y.clone(),
-                    place.aux.clone(),
-                    place.forward_scratch.clone(),
-                ])
+                .get_disjoint_mut([place.x.clone(), place.y.clone(), place.aux.clone(), place.forward_scratch.clone()])
                 .unwrap_or_else(|_| fall_back(index));
             let mut pass = Forward {
                 examples: plan.examples,

@@ -53,7 +53,9 @@ impl GradientNormalisation {
     pub(crate) fn scale(self, norm: f64) -> f64 {
         match self {
             Self::RenormalizeL2PerLayer | Self::RenormalizeL2PerParameter if norm > LEAST_NORM => 1.0 / norm,
-            Self::ClipL2PerLayer { threshold } | Self::ClipL2PerParameter { threshold } if norm > f64::from(threshold) => {
+            Self::ClipL2PerLayer { threshold } | Self::ClipL2PerParameter { threshold }
+                if norm > f64::from(threshold) =>
+            {
                 f64::from(threshold) / norm
             }
             _ => 1.0,

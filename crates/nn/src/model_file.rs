@@ -80,8 +80,11 @@ impl Buffer {
 /// All arrays that a network's file holds, in the order in which they are written.
 fn entries(network: &Network) -> Vec<Entry> {
     let plain = |parameters: &[crate::Parameter], buffer| -> Vec<Entry> {
-        let entry = |p: &crate::Parameter| {
-            Entry { name: p.name.clone(), shape: p.shape.clone(), buffer, range: p.range.clone() }
+        let entry = |p: &crate::Parameter| Entry {
+            name: p.name.clone(),
+            shape: p.shape.clone(),
+            buffer,
+            range: p.range.clone(),
         };
         parameters.iter().map(entry).collect()
     };
@@ -155,8 +158,10 @@ impl ModelFile {
     /// Reads a file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
         let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
-        let wrong = |expected: &str, found: String| {
-            Error::ModelFile { path: path.to_owned(), expected: expected.into(), found }
+        let wrong = |expected: &str, found: String| Error::ModelFile {
+            path: path.to_owned(),
+            expected: expected.into(),
+            found,
         };
         let mut file = File::open(path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
@@ -167,7 +172,10 @@ impl ModelFile {
         file.read_exact(&mut prefix).map_err(fail)?;
         let header_length = u64::from_le_bytes(prefix);
         if header_length > LONGEST_HEADER || header_length > length - 8 {
-            return Err(wrong("a header inside the file", format!("a header of {header_length} bytes in a file of {length}")));
+            return Err(wrong(
+                "a header inside the file",
+                format!("a header of {header_length} bytes in a file of {length}"),
+            ));
         }
         let mut header = prefix.to_vec();
         header.resize(8 + header_length as usize, 0);

@@ -125,7 +125,13 @@ macro_rules! real {
             fn custom_row(loss: &dyn CustomLoss, target: &[Self], output: &[Self], slope: &mut [Self]) -> Self {
                 loss.$row(target, output, slope)
             }
-            fn custom_forward(layer: &dyn CustomLayer, examples: usize, parameters: &[Self], x: &[Self], y: &mut [Self]) {
+            fn custom_forward(
+                layer: &dyn CustomLayer,
+                examples: usize,
+                parameters: &[Self],
+                x: &[Self],
+                y: &mut [Self],
+            ) {
                 layer.$forward(examples, parameters, x, y);
             }
             fn custom_backward(layer: &dyn CustomLayer, pass: Backward<'_, Self>) {

@@ -166,7 +166,8 @@ impl Distribution {
             Distribution::TruncatedNormal { mean, deviation } => {
                 // Each try has a stream of its own, so that elements do not depend on each other.
                 let tries = (0..).map(|n| Counted::new(u64::from(stream.bits(index)), n, 0, 0).normal(index));
-                let draw = tries.into_iter().find(|z| z.abs() <= 2.0).expect("19 of 20 draws are within two deviations");
+                let draw =
+                    tries.into_iter().find(|z| z.abs() <= 2.0).expect("19 of 20 draws are within two deviations");
                 mean + deviation * draw
             }
             Distribution::Uniform { lower, upper } => lower + (upper - lower) * f64::from(stream.uniform(index)),

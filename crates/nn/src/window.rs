@@ -44,7 +44,9 @@ impl Window {
         let total = [0, 1].map(|d| match padding {
             Padding::Valid => 0,
             Padding::Explicit(each) => each[d].saturating_mul(2),
-            Padding::Same => (((size[d].div_ceil(stride[d]) - 1) * stride[d]).saturating_add(reach[d])).saturating_sub(size[d]),
+            Padding::Same => {
+                (((size[d].div_ceil(stride[d]) - 1) * stride[d]).saturating_add(reach[d])).saturating_sub(size[d])
+            }
         });
         if (0..2).any(|d| size[d].saturating_add(total[d]) < reach[d]) {
             return Err(Misfit::TooSmall([0, 1].map(|d| reach[d].saturating_sub(total[d]))));

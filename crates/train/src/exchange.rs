@@ -32,6 +32,12 @@ pub struct Exchanged {
     pub bytes_sent: u64,
 }
 
+impl std::ops::AddAssign for Exchanged {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes_sent += other.bytes_sent;
+    }
+}
+
 /// A replica that is alone: it updates everything, and applies its own update.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Solo;

@@ -141,7 +141,8 @@ impl Job {
             return Err(wrong(line("", unknown), explain(&message, &[])));
         }
         let data = read_section(&mut sections, "data", true, &line).map_err(|(line, message)| wrong(line, message))?;
-        let train = read_section(&mut sections, "train", false, &line).map_err(|(line, message)| wrong(line, message))?;
+        let train =
+            read_section(&mut sections, "train", false, &line).map_err(|(line, message)| wrong(line, message))?;
         let network = sections.remove("network").ok_or_else(|| wrong(None, "missing table `network`".into()))?;
         let network = NetworkConfig::from_value(network).map_err(|error| {
             let at = match &error {
@@ -257,7 +258,8 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
             Value::Array(list) => {
                 let length = list.len();
                 let index = part.parse::<usize>().ok().filter(|i| *i < length);
-                let index = index.ok_or_else(|| wrong(format!("`{part}` is not one of the indices 0 to {}", length - 1)))?;
+                let index =
+                    index.ok_or_else(|| wrong(format!("`{part}` is not one of the indices 0 to {}", length - 1)))?;
                 &mut list[index]
             }
             Value::Object(table) => table.entry(part).or_insert_with(|| Value::Object(Map::new())),

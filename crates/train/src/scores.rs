@@ -87,7 +87,9 @@ impl Evaluator {
     pub fn new(targets: &TargetShape) -> Option<Self> {
         let measures = match targets {
             TargetShape::None => return None,
-            TargetShape::Classes { names } => Measures::Classes(Classification::new(names.clone()).with_top_n(top(names))),
+            TargetShape::Classes { names } => {
+                Measures::Classes(Classification::new(names.clone()).with_top_n(top(names)))
+            }
             TargetShape::Values { names } => Measures::Values(Regression::new(names.clone())),
         };
         Some(Self { scores: Scores { loss: Loss::default(), measures }, outputs: Vec::new() })

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use paceline_data::{Loader, LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
 use paceline_model::{Batch, Loss, Progress};
-use paceline_nn::{Engine, Instructions, ModelFile, Network};
+use paceline_nn::{Engine, Instructions, ModelFile, Network, Registry};
+use serde_json::Value;
 
+use crate::saved::load;
 use crate::{Error, Event, Exchange, Scores, Solo, Worker, evaluate};
 
 /// How a run goes.
@@ -90,6 +92,7 @@ pub struct Trainer {
     train: Arc<dyn Source>,
     test: Option<Arc<dyn Source>>,
     options: TrainOptions,
+    registry: Registry,
     stop: Stop,
 }
 
@@ -110,7 +113,7 @@ impl Trainer {
             let (found, expected) = ("no examples".into(), "at least one".into());
             return Err(Error::Misfit { what: "training", found, expected });
         }
-        Ok(Self { network, train, test: None, options, stop: Stop::default() })
+        Ok(Self { network, train, test: None, options, registry: Registry::default(), stop: Stop::default() })
     }
 
     /// Judges the model on this data after every epoch.
@@ -120,6 +123,13 @@ impl Trainer {
         Ok(self)
     }
 
+    /// Knows the layers and losses of other crates, so that a run with them can be resumed.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
     /// What stops this run from outside.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
@@ -127,19 +137,20 @@ impl Trainer {
 
     /// Runs, and tells `listener` what happens.
     pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
-        let run = Run::begin(self).and_then(|mut run| run.go(listener));
-        match &run {
-            Err(error) => {
-                let resumable = self.path(CHECKPOINT).is_some_and(|path| path.exists());
-                listener(&Event::Failed { error: error.to_string(), resumable });
-            }
-            Ok(outcome) if outcome.stopped => {
-                let resumable = self.options.output.is_some();
+        let mut resumable = false;
+        let outcome = Run::begin(self).and_then(|mut run| {
+            let outcome = run.go(listener);
+            resumable = run.last_checkpoint.is_some();
+            outcome
+        });
+        match &outcome {
+            Err(error) => listener(&Event::Failed { error: error.to_string(), resumable }),
+            Ok(Outcome { stopped: true, .. }) => {
                 listener(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable });
             }
             Ok(_) => {}
         }
-        run
+        outcome
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -167,14 +178,15 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
         let options = &trainer.options;
-        if let Some(folder) = &options.output {
-            writable(folder)?;
-        }
+        // Before the folder is made: a resume that is refused leaves nothing behind.
         let saved = match (options.resume, trainer.path(CHECKPOINT)) {
-            (true, Some(path)) if path.exists() => Some((ModelFile::load(&path)?, path)),
+            (true, Some(path)) if path.exists() => Some((load(&path, &trainer.registry)?, path)),
             (true, path) => return Err(Error::NothingToResume { path: path.unwrap_or_default() }),
             (false, _) => None,
         };
+        if let Some(folder) = &options.output {
+            writable(folder)?;
+        }
         let mut worker = Worker::new(Engine::new(trainer.network.clone()), Solo);
         let (mut step, mut losses, mut last_checkpoint) = (0, Loss::default(), None);
         let normaliser = match saved {
@@ -379,7 +391,9 @@ impl<'a> Run<'a> {
             let example = batch.indices[at / batch.width];
             format!("example {example} holds a feature that is not finite: clean the data")
         } else if !(largest < 1e3) {
-            format!("the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients")
+            format!(
+                "the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients"
+            )
         } else if batch.features.iter().any(|x| x.abs() > 1e3) {
             "features go beyond 1,000: set `data.normaliser`".into()
         } else {
@@ -425,9 +439,8 @@ impl DataKey {
 
 /// Whether a checkpoint belongs to this run.
 fn same_run(trainer: &Trainer, saved: &ModelFile, path: &Path) -> Result<(), Error> {
-    let other = |what, expected: String, found: String| {
-        Err(Error::OtherRun { path: path.to_owned(), what, expected, found })
-    };
+    let other =
+        |what, expected: String, found: String| Err(Error::OtherRun { path: path.to_owned(), what, expected, found });
     let (ours, theirs) = (trainer.network.config(), saved.network.config());
     if ours != theirs {
         let shorten = |network: &Network| {
@@ -443,7 +456,11 @@ fn same_run(trainer: &Trainer, saved: &ModelFile, path: &Path) -> Result<(), Err
     }
 }
 
-pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(path: &Path, key: &'static str, json: &str) -> Result<T, Error> {
+pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    key: &'static str,
+    json: &str,
+) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
         let (expected, found) = (format!("a readable `{key}` in its metadata"), error.to_string());
         Error::Network(paceline_nn::Error::ModelFile { path: path.to_owned(), expected, found })
@@ -467,7 +484,10 @@ fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<()
     let shape = source.shape();
     let misfit = |found: String, expected: String| Err(Error::Misfit { what, found, expected });
     if shape.width() != network.input().len() {
-        return misfit(format!("{} features per example ({:?})", shape.width(), shape.features), network.input().to_string());
+        return misfit(
+            format!("{} features per example ({:?})", shape.width(), shape.features),
+            network.input().to_string(),
+        );
     }
     let outputs = network.output().len();
     match &shape.targets {

@@ -39,8 +39,14 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             return Ok(StepReport { loss, moved: Exchanged::default() });
         }
         let mine = self.exchange.reduce(&mut self.state, batch.weight())?;
-        self.model.update(&mut self.state, mine.range.clone(), mine.weight, self.progress);
-        let moved = self.exchange.apply(&mut self.model, &mut self.state, mine.range)?;
+        let mut moved = Exchanged::default();
+        let mut start = mine.range.start;
+        while start < mine.range.end {
+            let part = start..self.model.part_end(start).min(mine.range.end);
+            start = part.end;
+            self.model.update(&mut self.state, part.clone(), mine.weight, self.progress);
+            moved += self.exchange.apply(&mut self.model, &mut self.state, part)?;
+        }
         self.progress.iteration += 1;
         Ok(StepReport { loss, moved })
     }

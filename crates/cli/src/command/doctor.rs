@@ -54,7 +54,9 @@ fn cores() -> Finding {
 
 fn instructions() -> Finding {
     match Instructions::detect() {
-        Instructions::Portable => Note("no vector instructions that we have kernels for; everything works, slowly".into()),
+        Instructions::Portable => {
+            Note("no vector instructions that we have kernels for; everything works, slowly".into())
+        }
         found => Fine(found.name().into()),
     }
 }
@@ -63,7 +65,9 @@ fn cache(cache: &arguments::Cache) -> Finding {
     match cache.cache.clone().map_or_else(cache_folder, Ok) {
         Ok(folder) => match std::fs::create_dir_all(&folder) {
             Ok(()) => writable(&folder, "the cache folder"),
-            Err(error) => Problem(format!("`{}` cannot be made: {error}; choose another with PACELINE_CACHE", folder.display())),
+            Err(error) => {
+                Problem(format!("`{}` cannot be made: {error}; choose another with PACELINE_CACHE", folder.display()))
+            }
         },
         Err(error) => Problem(error.to_string()),
     }

@@ -11,9 +11,9 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
     let mut model = SavedModel::load(&arguments.model)?;
     let options = open_options(&arguments.cache, false);
     let source = open(&arguments.data, &OpenOptions { schema: model.schema.clone(), ..options })?;
-    let scores = model
-        .evaluate(source, arguments.batch as usize)?
-        .with_context(|| format!("`{}` has no targets to judge by: name its label column with `?label=`", arguments.data))?;
+    let scores = model.evaluate(source, arguments.batch as usize)?.with_context(|| {
+        format!("`{}` has no targets to judge by: name its label column with `?label=`", arguments.data)
+    })?;
     if arguments.json {
         let report = match &scores.measures {
             Measures::Classes(classes) => serde_json::to_value(classes.report())?,

@@ -15,7 +15,11 @@ pub(crate) fn run(command: &Model) -> Result<ExitCode> {
     let network = &saved.file.network;
     println!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "layer", "takes", "gives", "parameters");
     for (index, layer) in network.layers().iter().enumerate() {
-        let name = if layer.name == index.to_string() { layer.kind.to_owned() } else { format!("{} ({})", layer.kind, layer.name) };
+        let name = if layer.name == index.to_string() {
+            layer.kind.to_owned()
+        } else {
+            format!("{} ({})", layer.kind, layer.name)
+        };
         let (takes, gives) = (layer.input.to_string(), layer.output.to_string());
         println!("{index:>3}  {name:<30} {takes:<28} {gives:<28} {:>12}", layer.parameters.len());
     }

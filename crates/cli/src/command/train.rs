@@ -82,4 +82,3 @@ impl Interrupt {
         let _ = self.stop.set(stop);
     }
 }
-

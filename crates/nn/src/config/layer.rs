@@ -546,7 +546,9 @@ impl<'de> Deserialize<'de> for LayerConfig {
                 let (kind, table) = map.into_iter().next().expect("one entry");
                 match table {
                     Value::Object(table) => (kind, table),
-                    other => return Err(D::Error::custom(format!("{kind}: expected a table of settings, found {other}"))),
+                    other => {
+                        return Err(D::Error::custom(format!("{kind}: expected a table of settings, found {other}")));
+                    }
                 }
             }
             other => {
@@ -554,7 +556,9 @@ impl<'de> Deserialize<'de> for LayerConfig {
                     Value::Object(map) => format!("a table of {} entries", map.len()),
                     _ => other.to_string(),
                 };
-                let message = format!("unreadable: expected one kind with its settings, as in {{ dense = {{ units = 10 }} }}, found {found}");
+                let message = format!(
+                    "unreadable: expected one kind with its settings, as in {{ dense = {{ units = 10 }} }}, found {found}"
+                );
                 return Err(D::Error::custom(message));
             }
         };

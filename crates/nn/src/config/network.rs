@@ -95,9 +95,7 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Error> {
         let message = error.into_inner().to_string();
         let layer = path.strip_prefix("layers[").and_then(|rest| rest.split(']').next()?.parse().ok());
         match (layer, message.split_once(": ")) {
-            (Some(index), Some((kind, message))) => {
-                Error::Layer { index, kind: kind.into(), message: message.into() }
-            }
+            (Some(index), Some((kind, message))) => Error::Layer { index, kind: kind.into(), message: message.into() },
             _ => {
                 // Serde names an unknown key in the path too; once is enough.
                 let unknown = message.starts_with("unknown field");
@@ -163,7 +161,11 @@ mod tests {
             ("\"units\": 500", "\"unit\": 500", "layer 2 (dense): unknown key `unit`; did you mean `units`?"),
             ("\"l2\": 0.001", "\"l_2\": 0.001", "layer 2 (dense): unknown key `l_2`; did you mean `l2`?"),
             ("\"relu\"", "\"rellu\"", "layer 2 (dense): `activation`: unknown name `rellu`; did you mean `relu`?"),
-            ("\"subsampling\"", "\"subsample\"", "layer 1 (subsample): there is no such kind of layer; did you mean `subsampling`?"),
+            (
+                "\"subsampling\"",
+                "\"subsample\"",
+                "layer 1 (subsample): there is no such kind of layer; did you mean `subsampling`?",
+            ),
             ("\"seed\"", "\"sede\"", "unknown key `sede`; did you mean `seed`?"),
             ("\"nesterovs\"", "\"nesterov\"", "`updater`: unknown name `nesterov`; did you mean `nesterovs`?"),
             ("\"filters\": 20, ", "", "layer 0 (conv2d): missing key `filters`"),

@@ -88,7 +88,9 @@ impl Settings {
     pub(crate) fn problem(&self) -> Option<String> {
         let dropout = self.dropout.filter(|p| !(0.0..1.0).contains(p));
         if let Some(p) = dropout {
-            return Some(format!("`dropout` is a probability of dropping: expected 0 or more and less than 1, found {p}"));
+            return Some(format!(
+                "`dropout` is a probability of dropping: expected 0 or more and less than 1, found {p}"
+            ));
         }
         let decays = [("l1", self.l1), ("l2", self.l2), ("weight_decay", self.weight_decay)];
         let bad = decays.into_iter().find_map(|(key, v)| v.filter(|v| !(v.is_finite() && *v >= 0.0)).map(|v| (key, v)));

@@ -24,7 +24,9 @@ pub fn explain(message: &str, more: &[&str]) -> String {
         known.dedup();
         let hint = match nearest(found, known.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
-            None => format!("expected one of {}", known.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")),
+            None => {
+                format!("expected one of {}", known.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", "))
+            }
         };
         return format!("unknown {kind} `{found}`; {hint}");
     }
@@ -38,7 +40,11 @@ pub(crate) fn named<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::
             let table = Value::Object(Map::from_iter([(name.clone(), Value::Object(Map::new()))]));
             serde_json::from_value(value).or_else(|first| {
                 // A kind with settings is not a bare name for serde; an unknown name is unknown both ways.
-                if first.to_string().starts_with("unknown variant") { Err(first) } else { serde_json::from_value(table) }
+                if first.to_string().starts_with("unknown variant") {
+                    Err(first)
+                } else {
+                    serde_json::from_value(table)
+                }
             })
         }
         Value::Object(map) if map.len() == 1 => {

@@ -103,7 +103,8 @@ impl Geometry {
         if !self.conv.window.is_padded() {
             return images;
         }
-        for (image, frame) in images.chunks_exact(self.conv.window.input_len()).zip(frame.chunks_exact_mut(self.image)) {
+        for (image, frame) in images.chunks_exact(self.conv.window.input_len()).zip(frame.chunks_exact_mut(self.image))
+        {
             frame.fill(0.0);
             self.each_line(|small, large, run| frame[large..large + run].copy_from_slice(&image[small..small + run]));
         }
@@ -166,7 +167,7 @@ pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &m
     let (packed, frames) = pass.scratch.split_at_mut(geometry.packed_transposed());
     let (x_frame, dx_frame) = frames.split_at_mut(geometry.frame());
     if !pass.dx.is_empty() {
-        pack_runs(geometry, pass.weights, packed);
+        pack_runs(instructions, geometry, pass.weights, packed);
     }
     let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * conv.filters);
     for first_image in (0..pass.examples).step_by(geometry.block) {
@@ -231,7 +232,7 @@ fn weight_gradient(
 }
 
 /// Packs the weights of every run, filters down and floats of the run across.
-fn pack_runs(geometry: &Geometry, weights: &[f32], packed: &mut [f32]) {
+fn pack_runs(instructions: Instructions, geometry: &Geometry, weights: &[f32], packed: &mut [f32]) {
     let conv = &geometry.conv;
     let (filters, per_group) = (conv.filters, conv.group_filters());
     let columns = geometry.run_columns;
@@ -241,7 +242,15 @@ fn pack_runs(geometry: &Geometry, weights: &[f32], packed: &mut [f32]) {
             for (first, count) in columns.panels() {
                 let to = panels.next().expect("room for every panel");
                 let rows = row + first..row + first + count;
-                pack_transposed(weights, filters, rows, group * per_group..(group + 1) * per_group, columns.width, to);
+                pack_transposed(
+                    instructions,
+                    weights,
+                    filters,
+                    rows,
+                    group * per_group..(group + 1) * per_group,
+                    columns.width,
+                    to,
+                );
             }
         }
     }

@@ -86,7 +86,15 @@ fn input_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pas
         for k in (0..outputs).step_by(BLOCK) {
             let steps = BLOCK.min(outputs - k);
             let packed = &mut pass.scratch[..steps * columns.width];
-            pack_transposed(pass.weights, outputs, first..first + count, k..k + steps, columns.width, packed);
+            pack_transposed(
+                instructions,
+                pass.weights,
+                outputs,
+                first..first + count,
+                k..k + steps,
+                columns.width,
+                packed,
+            );
             Panel {
                 rows: pass.examples,
                 columns: count,

@@ -7,7 +7,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Below, the result is 0 (or a subnormal number); above, it is infinite.
-    let clamped = if x > 88.8 { 88.8 } else if x < -87.4 { -87.4 } else { x };
+    let clamped = if x > 88.8 {
+        88.8
+    } else if x < -87.4 {
+        -87.4
+    } else {
+        x
+    };
     // Adding and subtracting 1.5 · 2²³ rounds to the nearest integer and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let shifted = clamped * std::f32::consts::LOG2_E + ROUND;
@@ -38,7 +44,13 @@ pub(crate) fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     const LIMIT: f32 = 7.904;
-    let t = if x > LIMIT { LIMIT } else if x < -LIMIT { -LIMIT } else { x };
+    let t = if x > LIMIT {
+        LIMIT
+    } else if x < -LIMIT {
+        -LIMIT
+    } else {
+        x
+    };
     let s = t * t;
     let mut p = -2.760_768_5e-16;
     p = p * s + 2.000_188e-13;
@@ -68,7 +80,11 @@ mod tests {
                 assert!(found == expected || found < 1e-37, "exp({x}) = {found}, not {expected}");
             }
             let (found, expected) = (super::tanh(x * 0.2), (x * 0.2).tanh());
-            assert!((found - expected).abs() <= 4e-7 * expected.abs().max(1e-3), "tanh({}) = {found}, not {expected}", x * 0.2);
+            assert!(
+                (found - expected).abs() <= 4e-7 * expected.abs().max(1e-3),
+                "tanh({}) = {found}, not {expected}",
+                x * 0.2
+            );
         }
         assert!(super::exp(f32::NAN).is_nan() && super::tanh(f32::NAN).is_nan());
         assert_eq!(super::exp(f32::INFINITY), f32::INFINITY);

@@ -74,11 +74,8 @@ impl Panel<'_> {
     #[inline(always)]
     unsafe fn tiles<V: Vector, const ROWS: usize, const VECTORS: usize>(&mut self, rows: Range<usize>) {
         let part = !self.b_is_packed && !self.columns.is_multiple_of(V::LANES);
-        let finish = Finish {
-            add: self.add,
-            bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
-            relu: self.relu,
-        };
+        let finish =
+            Finish { add: self.add, bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr), relu: self.relu };
         let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
         let mut row = rows.start;
         while row < rows.end {
@@ -186,8 +183,9 @@ pub(super) fn pack(from: &[f32], stride: usize, first: usize, columns: usize, wi
     }
 }
 
-/// The same of the transposed matrix: row k of `to` holds column `k` of the rows `first..first + columns` of `from`.
+/// The same of the transposed matrix: row k of `to` holds column `columns.start + k` of the given rows of `from`.
 pub(super) fn pack_transposed(
+    instructions: Instructions,
     from: &[f32],
     stride: usize,
     rows: Range<usize>,
@@ -195,18 +193,39 @@ pub(super) fn pack_transposed(
     width: usize,
     to: &mut [f32],
 ) {
-    let count = rows.len();
-    if count < width {
-        to[..columns.len() * width].fill(0.0);
-    }
-    // Blocks of 16 rows keep the written lines in the cache while their floats fill up.
-    for block in (0..count).step_by(16) {
-        let block = block..(block + 16).min(count);
-        for (k, column) in columns.clone().enumerate() {
-            let to = &mut to[k * width..][block.clone()];
-            for (to, row) in to.iter_mut().zip(rows.start + block.start..) {
-                *to = from[row * stride + column];
+    assert!(rows.len() <= width && columns.len() * width <= to.len(), "a packed panel has room for its rows");
+    assert!(rows.is_empty() || (rows.end - 1) * stride + columns.end <= from.len(), "the matrix has these columns");
+    instructions.run(Transpose { from: &from[rows.start * stride..], stride, rows: rows.len(), columns, width, to });
+}
+
+struct Transpose<'a> {
+    from: &'a [f32],
+    stride: usize,
+    rows: usize,
+    columns: Range<usize>,
+    width: usize,
+    to: &'a mut [f32],
+}
+
+impl Work for Transpose<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector>(self) {
+        let Self { from, stride, rows, columns, width, to } = self;
+        // Gathers count in 32 bits.
+        let whole = if stride * V::LANES < i32::MAX as usize { rows - rows % V::LANES } else { 0 };
+        for first in (0..whole).step_by(V::LANES) {
+            for (k, column) in columns.clone().enumerate() {
+                // SAFETY: `pack_transposed` held that rows and columns lie in `from` and fit into `to`.
+                unsafe {
+                    let lanes = V::load_column(from.as_ptr().add(first * stride + column), stride);
+                    lanes.store(to.as_mut_ptr().add(k * width + first));
+                }
             }
+        }
+        for (k, column) in columns.enumerate() {
+            let to = &mut to[k * width..][..width];
+            to[rows..].fill(0.0);
+            (whole..rows).for_each(|row| to[row] = from[row * stride + column]);
         }
     }
 }

@@ -63,8 +63,7 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
                 let mut row_of_b = [V::splat(0.0); VECTORS];
                 for j in 0..VECTORS {
                     let from = b.add(j * V::LANES);
-                    row_of_b[j] =
-                        if PART && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
+                    row_of_b[j] = if PART && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
                 }
                 for i in 0..ROWS {
                     let value = V::splat(*a[i].add(at));

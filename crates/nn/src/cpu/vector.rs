@@ -14,6 +14,8 @@ pub(crate) trait Vector: Copy {
     /// Which tile sizes keep all accumulators in registers.
     const REGISTERS: Registers;
     unsafe fn splat(value: f32) -> Self;
+    /// Reads one float of each of as many rows as there are lanes.
+    unsafe fn load_column(from: *const f32, stride: usize) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     /// Reads `count` floats; the other lanes are 0.
     unsafe fn load_part(from: *const f32, count: usize) -> Self;
@@ -53,6 +55,11 @@ impl Vector for Plain {
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
         Self([value; 8])
+    }
+    #[inline(always)]
+    unsafe fn load_column(from: *const f32, stride: usize) -> Self {
+        // SAFETY: the caller's pointer has 8 rows.
+        Self(std::array::from_fn(|lane| unsafe { *from.add(lane * stride) }))
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -133,6 +140,14 @@ mod x86 {
             unsafe { _mm512_set1_ps(value) }
         }
         #[inline(always)]
+        unsafe fn load_column(from: *const f32, stride: usize) -> Self {
+            unsafe {
+                let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+                let rows = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(stride as i32));
+                _mm512_i32gather_ps::<4>(rows, from)
+            }
+        }
+        #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
             unsafe { _mm512_loadu_ps(from) }
         }
@@ -199,6 +214,14 @@ mod x86 {
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self {
             unsafe { _mm256_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load_column(from: *const f32, stride: usize) -> Self {
+            unsafe {
+                let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let rows = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(stride as i32));
+                _mm256_i32gather_ps::<4>(from, rows)
+            }
         }
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {

@@ -217,9 +217,8 @@ impl<'a> Builder<'a> {
     ) -> Result<Window, Error> {
         Window::new(self.image()?, kernel, stride, dilation, padding).map_err(|misfit| match misfit {
             Misfit::Zero(name) => self.wrong(format!("`{name}` must be at least 1 in both directions")),
-            Misfit::TooSmall([height, width]) => {
-                self.misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1]))
-            }
+            Misfit::TooSmall([height, width]) => self
+                .misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1])),
         })
     }
 

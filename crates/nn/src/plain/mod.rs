@@ -30,7 +30,13 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         Op::GlobalPool { .. } => Needs { keeps_x: true, keeps_y: true, ..Needs::default() },
         Op::BatchNorm { channels, .. } => {
             let scratch = 2 * channels;
-            Needs { keeps_x: true, aux: scratch, forward_scratch: scratch, backward_scratch: scratch, ..Needs::default() }
+            Needs {
+                keeps_x: true,
+                aux: scratch,
+                forward_scratch: scratch,
+                backward_scratch: scratch,
+                ..Needs::default()
+            }
         }
         Op::Dropout { .. } | Op::ZeroPad { .. } => Needs::default(),
         Op::Activation(activation) => Needs {

@@ -96,7 +96,14 @@ impl Rule {
     }
 
     /// Turns `gradient` into the update. `slots` are the updater's, cut to the same range.
-    pub(crate) fn run(self, gradient: &mut [f32], parameters: &[f32], slots: &mut [&mut [f32]], scale: f32, decay: Decay) {
+    pub(crate) fn run(
+        self,
+        gradient: &mut [f32],
+        parameters: &[f32],
+        slots: &mut [&mut [f32]],
+        scale: f32,
+        decay: Decay,
+    ) {
         match (self, slots) {
             (Rule::Noop, _) => gradient.fill(0.0),
             (Rule::Sgd { rate }, _) => element_wise(gradient, parameters, [], scale, decay, |g, []| (rate * g, [])),
@@ -204,7 +211,13 @@ fn element_wise<const N: usize>(
             move || {
                 for i in 0..len {
                     let w = parameters[i];
-                    let sign = if w > 0.0 { 1.0 } else if w < 0.0 { -1.0 } else { 0.0 };
+                    let sign = if w > 0.0 {
+                        1.0
+                    } else if w < 0.0 {
+                        -1.0
+                    } else {
+                        0.0
+                    };
                     let g = gradient[i] * scale + decay.l2 * w + decay.l1 * sign;
                     let (update, kept) = rule(g, std::array::from_fn(|n| slots[n][i]));
                     gradient[i] = update + decay.weight_decay * w;

@@ -39,6 +39,9 @@ pub struct SegmentTable {
     nadam: Vec<(u64, f64)>,
 }
 
+/// Floats of a part: gradient, parameters and slots of it fit the second-level cache together.
+const PART: usize = 16 * 1024;
+
 impl SegmentTable {
     /// A table over segments that lie one after the other.
     pub fn new(segments: Vec<Segment>) -> Self {
@@ -56,9 +59,26 @@ impl SegmentTable {
         self.segments.iter().map(|s| s.updater.slots().len()).max().unwrap_or(0)
     }
 
+    /// Where a part that starts at `start` ends: at the end of a stretch that fits the cache, and never within a layer
+    /// that needs to be seen as a whole, for its norm or its constraint.
+    pub fn part_end(&self, start: usize) -> usize {
+        let mut end = start + PART;
+        for segment in &self.segments {
+            let whole = segment.normalisation.needs_norm() || !segment.constraints.is_empty();
+            if whole && segment.range.start < end && segment.range.end > start {
+                let layer = self.segments.iter().filter(|s| s.layer == segment.layer).map(|s| s.range.end).max();
+                // What comes before the layer goes first.
+                end = if segment.range.start > start { segment.range.start } else { layer.unwrap_or(end) };
+                break;
+            }
+        }
+        end
+    }
+
     /// Turns the summed gradient in `range` into an update, in place.
     ///
-    /// Norms are taken over whole parameters and layers, so all of `state.gradient` must be reduced before this.
+    /// Norms are taken over whole parameters and layers, so all of `state.gradient` must be reduced before this, and
+    /// `range` must not cut them where there is a norm: [`Self::part_end`] tells.
     pub fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
         let mean = if weight > 0.0 { 1.0 / weight } else { 0.0 };
         let mut layer_scale: Option<(usize, f64)> = None;
@@ -92,7 +112,8 @@ impl SegmentTable {
                 gradient.iter_mut().for_each(|g| *g = (*g * scale).clamp(-threshold, threshold));
                 scale = 1.0;
             }
-            let rate = segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
+            let rate =
+                segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
             let product = match segment.updater {
                 Updater::Nadam { beta1, momentum_decay, .. } => {
                     advance(&mut self.nadam[index], progress.iteration, beta1, momentum_decay)
@@ -140,4 +161,61 @@ fn advance(kept: &mut (u64, f64), iteration: u64, beta1: f64, decay: f64) -> f64
         kept.1 *= nadam_momentum(beta1, decay, kept.0);
     }
     kept.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Constraint, GradientNormalisation, PART, Progress, Segment, SegmentTable, State, Updater};
+    use crate::Flat;
+
+    fn table(normalisation: GradientNormalisation, constraints: Vec<Constraint>) -> SegmentTable {
+        let segment = |range: std::ops::Range<usize>, layer, special: bool| Segment {
+            range,
+            layer,
+            outputs: 10,
+            updater: Updater::nesterovs(0.1, 0.9),
+            learning_rate: None,
+            l1: 0.0,
+            l2: 0.01,
+            weight_decay: 0.0,
+            normalisation: if special { normalisation } else { GradientNormalisation::None },
+            constraints: if special { constraints.clone() } else { Vec::new() },
+        };
+        SegmentTable::new(vec![
+            segment(0..PART * 2 + 100, 0, false),
+            segment(PART * 2 + 100..PART * 5, 1, true),
+            segment(PART * 5..PART * 5 + 10, 1, true),
+            segment(PART * 5 + 10..PART * 6, 2, false),
+        ])
+    }
+
+    fn state(count: usize) -> State {
+        let wave = |phase: f32| Flat::from_slice(&(0..count).map(|i| (i as f32 * 0.37 + phase).sin()).collect::<Vec<_>>());
+        State { parameters: wave(0.0), gradient: wave(1.0), slots: vec![wave(2.0)], running: Flat::zeros(0) }
+    }
+
+    #[test]
+    fn parts_give_the_bits_of_the_whole() {
+        for (normalisation, constraints) in [
+            (GradientNormalisation::None, vec![]),
+            (GradientNormalisation::ClipL2PerLayer { threshold: 0.5 }, vec![]),
+            (GradientNormalisation::RenormalizeL2PerParameter, vec![Constraint::MaxNorm { norm: 1.0 }]),
+        ] {
+            let mut table = table(normalisation, constraints);
+            let (mut whole, mut cut) = (state(PART * 6), state(PART * 6));
+            let progress = Progress { iteration: 3, epoch: 0 };
+            table.update(&mut whole, 0..PART * 6, 4.0, progress);
+            table.apply(&mut whole, 0..PART * 6);
+            let (mut start, mut parts) = (0, 0);
+            while start < PART * 6 {
+                let part = start..table.part_end(start).min(PART * 6);
+                start = part.end;
+                parts += 1;
+                table.update(&mut cut, part.clone(), 4.0, progress);
+                table.apply(&mut cut, part);
+            }
+            assert!(parts > 3, "only {parts} parts");
+            assert_eq!(whole, cut, "{normalisation:?}");
+        }
+    }
 }

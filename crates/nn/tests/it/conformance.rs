@@ -132,9 +132,16 @@ fn random_network(seed: u64) -> String {
         layers.push(r#"{"global_pooling": {"pool": "average"}}"#.into());
     }
     if pick(2) == 0 {
-        layers.push(format!(r#"{{"dense": {{"units": {}, "dropout": 0.3, "activation": "{}"}}}}"#, 1 + pick(90), activations[pick(7) as usize]));
+        layers.push(format!(
+            r#"{{"dense": {{"units": {}, "dropout": 0.3, "activation": "{}"}}}}"#,
+            1 + pick(90),
+            activations[pick(7) as usize]
+        ));
         layers.push(r#"{"batch_norm": {"epsilon": 0.1}}"#.into());
     }
     layers.push(format!(r#"{{"output": {{"units": {}, "activation": "softmax"}}}}"#, 2 + pick(40)));
-    format!(r#"{{"seed": {seed}, "input": {{"image": [{height}, {width}, {channels}]}}, "layers": [{}]}}"#, layers.join(", "))
+    format!(
+        r#"{{"seed": {seed}, "input": {{"image": [{height}, {width}, {channels}]}}, "layers": [{}]}}"#,
+        layers.join(", ")
+    )
 }

@@ -10,7 +10,8 @@ pub(crate) fn batch_for(network: &Network, examples: usize, seed: u64) -> Batch 
     let (inputs, outputs) = (network.input().len(), network.output().len());
     let stream = Counted::new(seed, 1, 0, 0);
     let targets = Counted::new(seed, 2, 0, 0);
-    let classes = matches!(network.loss(), Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::Hinge | Loss::SquaredHinge);
+    let classes =
+        matches!(network.loss(), Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::Hinge | Loss::SquaredHinge);
     Batch {
         epoch: 3,
         indices: (0..examples as u64).map(|i| i * 7 + 1).collect(),

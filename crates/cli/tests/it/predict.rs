@@ -1,0 +1,192 @@
+//! A table from training to prediction: classes and columns keep their names all the way.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::paceline::run;
+
+/// Three kinds of flowers that petals and colour tell apart; every third number is a little off, by no chance at all.
+fn flowers(rows: usize, with_label: bool) -> String {
+    let kinds = [("alba", 1.0, "white"), ("rubra", 3.0, "red"), ("sylvestris", 5.0, "white")];
+    let mut table = String::from(if with_label { "petal,colour,width,kind\n" } else { "petal,colour,width\n" });
+    for row in 0..rows {
+        let (kind, petal, colour) = kinds[row % 3];
+        let off = (row * 7 % 11) as f64 / 20.0;
+        let label = if with_label { format!(",{kind}") } else { String::new() };
+        writeln!(table, "{:.2},{colour},{:.2}{label}", petal + off, 2.0 - off).expect("a string takes everything");
+    }
+    table
+}
+
+/// A folder with flowers and the model `run/model.safetensors` of them.
+fn trained() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("flowers.csv"), flowers(240, true)).expect("written");
+    let job = r#"
+        [data]
+        train      = "csv:flowers.csv?label=kind"
+        test_share = 0.25
+        batch      = 16
+        [network]
+        seed    = 4
+        input   = { feed_forward = 4 }
+        updater = { adam = { learning_rate = 0.02 } }
+        layers  = [
+            { dense = { name = "hidden", units = 12, activation = "tanh" } },
+            { output = { units = 3, activation = "softmax" } },
+        ]
+        [train]
+        epochs = 20
+    "#;
+    fs::write(folder.path().join("flowers.toml"), job).expect("written");
+    run(folder.path(), &["train", "flowers.toml", "--output", "run", "--events", "none"]).done();
+    folder
+}
+
+/// The rows of a CSV file without quotes.
+fn table(path: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(path).expect("a file");
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+const MODEL: &str = "run/model.safetensors";
+
+#[test]
+fn flowers_are_judged_by_name() {
+    let folder = trained();
+    let said = run(folder.path(), &["evaluate", MODEL, "--data", "csv:flowers.csv?label=kind", "--json"]).done();
+    let judged: Value = serde_json::from_str(&said.output).expect("JSON");
+    assert!(judged["score"].as_f64().is_some_and(|score| score < 0.2), "{judged}");
+    assert!(judged["report"]["accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.98), "{judged}");
+    let said = run(folder.path(), &["evaluate", MODEL, "--data", "csv:flowers.csv?label=kind"]).done();
+    for name in ["alba", "rubra", "sylvestris", "accuracy", "precision", "recall"] {
+        assert!(said.output.contains(name), "`{name}` is not in {}", said.output);
+    }
+}
+
+#[test]
+fn predictions_carry_the_names_of_the_classes() {
+    let folder = trained();
+    // Neither a label column nor the order of the columns of the training file is needed.
+    let shuffled: String = flowers(9, false)
+        .lines()
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{},{},{}\n", cells[2], cells[1], cells[0])
+        })
+        .collect();
+    fs::write(folder.path().join("new.csv"), flowers(9, false)).expect("written");
+    fs::write(folder.path().join("shuffled.csv"), shuffled).expect("written");
+    let predict = |data: &str, output: &str| {
+        let said = run(folder.path(), &["predict", MODEL, "--data", data, "--output", output, "--batch", "4"]).done();
+        assert!(said.errors.contains("wrote"), "{}", said.errors);
+        assert_eq!(said.output, "");
+        table(&folder.path().join(output))
+    };
+    let rows = predict("csv:new.csv", "out.csv");
+    let header = ["prediction", "probability of alba", "probability of rubra", "probability of sylvestris"];
+    assert_eq!(rows[0], header);
+    let names: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["alba", "rubra", "sylvestris"].repeat(3));
+    for row in &rows[1..] {
+        let sum: f64 = row[1..].iter().map(|cell| cell.parse::<f64>().expect("a probability")).sum();
+        assert!((sum - 1.0).abs() < 1e-5, "{row:?}");
+    }
+    assert_eq!(predict("csv:shuffled.csv", "shuffled-out.csv"), rows, "columns go by name");
+    // With its label, the label has no say.
+    fs::write(folder.path().join("labelled.csv"), flowers(9, true).replace("alba", "unheard of")).expect("written");
+    assert_eq!(predict("csv:labelled.csv?label=kind", "labelled-out.csv"), rows);
+}
+
+#[cfg(unix)]
+#[test]
+fn others_may_read_what_was_predicted_and_exported() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = trained();
+    fs::write(folder.path().join("plain"), "").expect("written");
+    run(folder.path(), &["predict", MODEL, "--data", "csv:flowers.csv", "--output", "out.csv"]).done();
+    run(folder.path(), &["data", "export", "digits:", "."]).done();
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).expect("a file").permissions().mode();
+    // As any other file that this user makes.
+    for name in ["out.csv", "features.idx", "labels.idx", MODEL] {
+        assert_eq!(mode(name), mode("plain"), "{name}");
+    }
+}
+
+#[test]
+fn a_model_shows_its_layers_and_classes() {
+    let folder = trained();
+    let said = run(folder.path(), &["model", "show", MODEL]).done();
+    // 4 · 12 + 12 and 12 · 3 + 3 parameters; 180 flowers are 12 steps of 16.
+    for part in ["dense (hidden)", "60", "output", "39", "99", "classes: alba, rubra, sylvestris", "240 steps, 20 epochs"] {
+        assert!(said.output.contains(part), "`{part}` is not in {}", said.output);
+    }
+}
+
+#[test]
+fn a_number_is_predicted_under_the_name_of_its_column() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut rows = String::from("x,y,price\n");
+    (0..200).for_each(|row| {
+        let (x, y) = (f64::from(row % 20) / 10.0, f64::from(row / 20) / 10.0);
+        writeln!(rows, "{x},{y},{}", 3.0 * x - 2.0 * y + 0.5).expect("a string takes everything");
+    });
+    fs::write(folder.path().join("prices.csv"), rows).expect("written");
+    let job = r#"
+        [data]
+        train = "csv:prices.csv?label=price"
+        test  = "csv:prices.csv?label=price"
+        batch = 20
+        [network]
+        input   = { feed_forward = 2 }
+        updater = { adam = { learning_rate = 0.05 } }
+        layers  = [{ output = { units = 1, loss = "mse" } }]
+        [train]
+        epochs = 40
+    "#;
+    fs::write(folder.path().join("prices.toml"), job).expect("written");
+    let said = run(folder.path(), &["train", "prices.toml", "--output", "run", "--events", "json"]).done();
+    let finished = said.events().pop().expect("events");
+    assert!(finished.get("accuracy").is_none(), "numbers have no accuracy: {finished}");
+    assert!(finished["score"].as_f64().is_some_and(|score| score < 0.01), "{finished}");
+    let said = run(folder.path(), &["evaluate", MODEL, "--data", "csv:prices.csv?label=price", "--json"]).done();
+    assert!(said.output.contains("\"r2\""), "{}", said.output);
+    fs::write(folder.path().join("new.csv"), "y,x\n0.5,1.5\n").expect("written");
+    run(folder.path(), &["predict", MODEL, "--data", "csv:new.csv", "--output", "out.csv"]).done();
+    let rows = table(&folder.path().join("out.csv"));
+    assert_eq!(rows[0], ["price"]);
+    let price: f64 = rows[1][0].parse().expect("a number");
+    assert!((price - 4.0).abs() < 0.2, "{price}");
+}
+
+#[test]
+fn data_that_does_not_fit_the_model_is_refused_and_nothing_is_written() {
+    let folder = trained();
+    let refused = |data: &str, parts: &[&str]| {
+        run(folder.path(), &["predict", MODEL, "--data", data, "--output", "out.csv"]).refused(1, parts);
+        let left: Vec<String> = crate::paceline::tree(folder.path()).into_keys().collect();
+        assert!(!left.iter().any(|name| name == "out.csv" || name.ends_with(".part")), "{left:?}");
+    };
+    refused("digits:test", &["64 features", "the model expects 4"]);
+    fs::write(folder.path().join("narrow.csv"), "petal,colour\n1,white\n").expect("written");
+    refused("csv:narrow.csv", &["`narrow.csv` has no column `width`", "petal"]);
+    // The first batch is fine; what was written of it must go.
+    fs::write(folder.path().join("late.csv"), flowers(600, false) + "1,blue,2\n").expect("written");
+    refused("csv:late.csv", &["`late.csv` line 602, column `colour`: `blue` is none of the 2 names"]);
+    run(folder.path(), &["evaluate", MODEL, "--data", "digits:test"]).refused(1, &["64", "expects 4"]);
+    run(folder.path(), &["evaluate", MODEL, "--data", "csv:narrow.csv"]).refused(1, &["`narrow.csv`"]);
+}
+
+#[test]
+fn an_evaluation_without_targets_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("t.csv"), "a,b\n1,2\n3,4\n").expect("written");
+    let job = "[data]\ntrain = \"csv:t.csv\"\n[network]\ninput = { feed_forward = 2 }\nlayers = [{ output = { units = 1 } }]\n";
+    fs::write(folder.path().join("job.toml"), job).expect("written");
+    run(folder.path(), &["train", "job.toml"]).refused(1, &["no targets", "label"]);
+}
