@@ -7,7 +7,7 @@
 //! - `report`: the readers of events: a progress bar, plain lines, JSON.
 //! - `failure`: which exit status an error has.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program that talks to people")]
+#![expect(clippy::print_stderr, reason = "this is the program that talks to people")]
 
 mod arguments;
 mod command;

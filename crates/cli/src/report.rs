@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
 use paceline::train::{Event, Scores};
 
@@ -35,7 +35,7 @@ impl Reporter {
             Events::Json => Reporter::Json,
             Events::None => Reporter::Nothing,
             Events::Auto if std::io::stderr().is_terminal() => {
-                Reporter::Bar(Bar { bar: ProgressBar::no_length(), steps: 0, epochs: 0, scores: None })
+                Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, scores: None })
             }
             Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, scores: None },
         }
@@ -80,24 +80,36 @@ impl Reporter {
 }
 
 impl Bar {
+    fn show(&mut self, epoch: u64, steps: u64, loss: f64, speed: f64) {
+        self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
+        self.bar.set_message(format!("loss {loss:.4} · {speed:.0} examples/s · 1 worker"));
+        if self.bar.is_hidden() {
+            // Hidden until there is something to show.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(epoch * self.steps + steps);
+    }
+
     fn tell(&mut self, event: &Event) {
         match event {
             Event::Started { steps_per_epoch, epochs, resumed_at, .. } => {
                 (self.steps, self.epochs) = (*steps_per_epoch, *epochs);
                 eprintln!("{}", beginning(event));
-                self.bar.set_length(steps_per_epoch * epochs);
-                self.bar.set_position(*resumed_at);
-                self.bar.reset_eta();
                 self.bar.set_style(
                     ProgressStyle::with_template("{prefix} [{bar:30}] {msg} · {eta} left")
                         .expect("a template that indicatif knows")
                         .progress_chars("=> "),
                 );
+                self.bar.set_length(steps_per_epoch.saturating_mul(*epochs));
+                self.bar.set_position(*resumed_at);
+                self.bar.reset_eta();
             }
             Event::Step { epoch, step, loss, examples_per_second, .. } => {
-                self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
-                self.bar.set_message(format!("loss {loss:.4} · {examples_per_second:.0} examples/s · 1 worker"));
-                self.bar.set_position(epoch * self.steps + step + 1);
+                self.show(*epoch, step + 1, *loss, *examples_per_second);
+            }
+            Event::Epoch { epoch, loss, examples_per_second, .. } => {
+                self.show(*epoch, self.steps, *loss, *examples_per_second);
+                self.bar.suspend(|| eprintln!("{}", line(event, self.epochs)));
             }
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
@@ -146,7 +158,8 @@ fn line(event: &Event, epochs: u64) -> String {
 fn finish(event: &Event, scores: Option<&Scores>) {
     let Event::Finished { seconds, examples_per_second, model, .. } = event else { return };
     if let Some(scores) = scores {
-        println!("{scores}");
+        // A reader that went away is no reason to fail: the model is written.
+        let _ = writeln!(std::io::stdout(), "{scores}");
     }
     let path = model.as_ref().map(|path| format!("; model: {}", path.display())).unwrap_or_default();
     eprintln!("finished in {seconds:.1} s, {examples_per_second:.0} examples/s{path}");

@@ -16,5 +16,9 @@ pub(crate) fn put(file: NamedTempFile, path: &Path) -> Result<(), Error> {
 /// A temporary file beside `path`.
 pub(crate) fn temporary(path: &Path) -> Result<NamedTempFile, Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    NamedTempFile::with_prefix_in(".writing-", folder).map_err(Error::file("write in", folder))
+    let mut builder = tempfile::Builder::new();
+    // Temporary files are for their owner only; this one becomes a file like any other.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.prefix(".writing-").tempfile_in(folder).map_err(Error::file("write in", folder))
 }

@@ -137,9 +137,7 @@ impl<K: Kernels> Executor<K> {
         if *poison {
             arena.fill(K::R::of(f64::NAN));
         }
-        for (to, from) in arena[plan.input.clone()].iter_mut().zip(&batch.features) {
-            *to = K::R::of(f64::from(*from));
-        }
+        K::R::copy(&batch.features, &mut arena[plan.input.clone()]);
         for (index, node) in plan.nodes.iter().enumerate() {
             let place = &plan.places[index];
             let [x, y, aux, scratch] = arena

@@ -51,6 +51,10 @@ pub trait Real:
     fn custom_forward(layer: &dyn CustomLayer, examples: usize, parameters: &[Self], x: &[Self], y: &mut [Self]);
     /// The backward pass of a layer of another crate, in this precision.
     fn custom_backward(layer: &dyn CustomLayer, pass: Backward<'_, Self>);
+    /// Writes numbers of a batch in this precision.
+    fn copy(from: &[f32], to: &mut [Self]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::of(f64::from(*from)));
+    }
     /// Whether it is no number at all.
     fn is_nan(self) -> bool {
         self.to_f64().is_nan()

@@ -60,7 +60,7 @@ pub enum Error {
         /// The checkpoint.
         path: PathBuf,
         /// What differs.
-        what: &'static str,
+        what: String,
         /// What the job has.
         expected: String,
         /// What the checkpoint has.

@@ -27,7 +27,7 @@ pub enum Event {
         /// The vector instructions in use.
         instructions: &'static str,
     },
-    /// A step was taken; only some are told.
+    /// A step was taken; the first one is told, and then one in a while.
     Step {
         /// The epoch, from 0.
         epoch: u64,

@@ -97,6 +97,9 @@ fn yes() -> bool {
     true
 }
 
+/// More batches than these read ahead help nobody, and room for them is made at once.
+const MOST_PREFETCH: usize = 65_536;
+
 const SECTIONS: [&str; 3] = ["data", "network", "train"];
 
 impl Job {
@@ -110,12 +113,31 @@ impl Job {
         })?;
         let name = path.file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned());
         let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-        Self::parse(&text, is_json, &name, &origin, settings)
+        Self::parse_blaming(&text, is_json, &name, &origin, settings)
     }
 
     /// The built-in digits job.
     pub fn digits(settings: &[String]) -> Result<Self, Error> {
-        Self::parse(DIGITS_JOB, false, "digits", "the built-in digits job", settings)
+        Self::parse_blaming(DIGITS_JOB, false, "digits", "the built-in digits job", settings)
+    }
+
+    /// Parses, and blames the first setting without which all was well, instead of the file.
+    fn parse_blaming(text: &str, is_json: bool, name: &str, origin: &str, settings: &[String]) -> Result<Self, Error> {
+        let parse = |settings| Self::parse(text, is_json, name, origin, settings);
+        let error = match parse(settings) {
+            Err(error @ Error::Job { .. }) if !settings.is_empty() => error,
+            other => return other,
+        };
+        for (index, setting) in settings.iter().enumerate() {
+            match (parse(&settings[..index]), parse(&settings[..=index])) {
+                (Ok(_), Err(Error::Job { message, .. })) => {
+                    return Err(Error::Setting { setting: setting.clone(), message });
+                }
+                (Err(_), _) => break,
+                _ => {}
+            }
+        }
+        Err(error)
     }
 
     fn parse(text: &str, is_json: bool, name: &str, origin: &str, settings: &[String]) -> Result<Self, Error> {
@@ -167,6 +189,10 @@ impl Job {
             let message = format!("`train.workers` must be 1 in mode `solo`, found {}", self.train.workers);
             return Err(("train", "workers", message));
         }
+        if self.train.prefetch > MOST_PREFETCH {
+            let message = format!("`train.prefetch` must be at most {MOST_PREFETCH}, found {}", self.train.prefetch);
+            return Err(("train", "prefetch", message));
+        }
         Ok(())
     }
 
@@ -196,7 +222,7 @@ impl Job {
         }
     }
 
-    fn sources(&self, options: &OpenOptions) -> Result<(Arc<dyn Source>, Option<Arc<dyn Source>>), Error> {
+    fn sources(&self, options: &OpenOptions) -> Result<Sources, Error> {
         let train = open(&self.data.train, options)?;
         match (&self.data.test, self.data.test_share) {
             (Some(test), _) => {
@@ -213,6 +239,9 @@ impl Job {
         }
     }
 }
+
+/// What is learned from, and what the model is judged on.
+type Sources = (Arc<dyn Source>, Option<Arc<dyn Source>>);
 
 type Line = Option<usize>;
 
@@ -255,6 +284,9 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
     let mut at = tree;
     for part in path.trim().split('.') {
         at = match at {
+            Value::Array(list) if list.is_empty() => {
+                return Err(wrong(format!("`{part}` cannot be looked up in an empty list")));
+            }
             Value::Array(list) => {
                 let length = list.len();
                 let index = part.parse::<usize>().ok().filter(|i| *i < length);

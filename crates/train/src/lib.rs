@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod exchange;
 mod job;
+mod resume;
 mod saved;
 mod scores;
 mod trainer;

@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
-use paceline_nn::{Engine, ModelFile};
+use paceline_nn::{Engine, ModelFile, Registry};
 
-use crate::trainer::read_extra;
+use crate::trainer::{fits_features, read_extra};
 use crate::{Error, Scores, evaluate};
 
 /// A trained model, ready to judge and to predict.
@@ -22,12 +22,24 @@ pub struct SavedModel {
 impl SavedModel {
     /// Reads a model file.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let file = ModelFile::load(path)?;
+        Self::load_with_registry(path, &Registry::default())
+    }
+
+    /// Reads a model file whose network has layers or losses of other crates.
+    pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
+        let file = load(path, registry)?;
         let read = |key| file.extra.get(key).map(|json: &String| (key, json));
         let normaliser = read("normaliser").map(|(key, json)| read_extra(path, key, json)).transpose()?;
-        let schema = read("schema").map(|(key, json)| read_extra(path, key, json)).transpose()?;
-        if let Some(normaliser) = &normaliser {
-            Normaliser::check(normaliser, file.network.input().len())?;
+        let schema: Option<Schema> = read("schema").map(|(key, json)| read_extra(path, key, json)).transpose()?;
+        if let Some(Err(error)) = normaliser.as_ref().map(|n| Normaliser::check(n, file.network.input().len())) {
+            return Err(untrusted(path, "a `normaliser` that fits its network".into(), error.to_string()));
+        }
+        let outputs = file.network.output().len();
+        if let Some(names) = schema.as_ref().and_then(Schema::class_names)
+            && names.len() > outputs.max(2)
+        {
+            let expected = format!("a `schema` for {outputs} outputs");
+            return Err(untrusted(path, expected, format!("{} classes", names.len())));
         }
         let engine = Engine::new(file.network.clone());
         Ok(Self { file, normaliser, schema, engine })
@@ -56,6 +68,7 @@ impl SavedModel {
 
     /// How good the model is on this data; `None` if it has no targets.
     pub fn evaluate(&mut self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
+        fits_features(&self.file.network, &*source, "given")?;
         let options = self.loader_options(batch);
         evaluate(&mut self.engine, &self.file.state, source, options)
     }
@@ -67,6 +80,7 @@ impl SavedModel {
         batch: usize,
         mut each: impl FnMut(&Batch, &[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
+        fits_features(&self.file.network, &*source, "given")?;
         let loader = Loader::new(source, self.loader_options(batch)).map_err(Error::from)?;
         let mut outputs = Vec::new();
         let mut batches = loader.epoch(0, 0);
@@ -84,4 +98,19 @@ impl SavedModel {
     fn loader_options(&self, batch: usize) -> LoaderOptions {
         LoaderOptions { batch, shuffle: false, normaliser: self.normaliser.clone(), ..LoaderOptions::default() }
     }
+}
+
+/// Reads a model file. A description of a network that makes no sense is the file's fault, not the job's.
+pub(crate) fn load(path: &Path, registry: &Registry) -> Result<ModelFile, Error> {
+    use paceline_nn::Error as Refused;
+    ModelFile::load_with_registry(path, registry).map_err(|error| match error {
+        Refused::Config { .. } | Refused::Layer { .. } | Refused::Shape { .. } | Refused::Incomplete(_) => {
+            untrusted(path, "a network that can be made".into(), error.to_string())
+        }
+        other => Error::Network(other),
+    })
+}
+
+fn untrusted(path: &Path, expected: String, found: String) -> Error {
+    Error::Network(paceline_nn::Error::ModelFile { path: path.to_owned(), expected, found })
 }

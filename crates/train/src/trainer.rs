@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use paceline_data::{Loader, LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
 use paceline_model::{Batch, Loss, Progress};
 use paceline_nn::{Engine, Instructions, ModelFile, Network, Registry};
-use serde_json::Value;
 
+use crate::resume::{DataKey, same_run};
 use crate::saved::load;
 use crate::{Error, Event, Exchange, Scores, Solo, Worker, evaluate};
 
@@ -169,6 +169,8 @@ struct Run<'a> {
     /// The losses of the epoch so far.
     losses: Loss,
     began: Instant,
+    /// When a step was last told.
+    told: Option<Instant>,
     /// Time that went into judging instead of training.
     judging: Duration,
     examples: u64,
@@ -195,7 +197,7 @@ impl<'a> Run<'a> {
                 Normaliser::fit(kind, &*trainer.train)?
             }
             Some((saved, path)) => {
-                same_run(trainer, &saved, &path)?;
+                same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
                 let normaliser = saved.extra.get("normaliser").map(|json| read_extra(&path, "normaliser", json));
                 losses = saved.extra.get("losses").map(|json| read_extra(&path, "losses", json)).transpose()?.map_or(
                     losses,
@@ -218,7 +220,19 @@ impl<'a> Run<'a> {
             },
         )?;
         let (began, judging, examples) = (Instant::now(), Duration::ZERO, 0);
-        Ok(Self { trainer, worker, loader, normaliser, step, losses, began, judging, examples, last_checkpoint })
+        Ok(Self {
+            trainer,
+            worker,
+            loader,
+            normaliser,
+            step,
+            losses,
+            began,
+            told: None,
+            judging,
+            examples,
+            last_checkpoint,
+        })
     }
 
     fn go(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
@@ -236,7 +250,10 @@ impl<'a> Run<'a> {
         let mut scores = None;
         while self.worker.progress.epoch < options.epochs && !self.is_done() {
             match self.epoch(listener)? {
-                Ended::Whole => scores = self.judge(listener)?,
+                Ended::Whole => {
+                    scores = self.judge(listener)?;
+                    self.expect_sane(scores.as_ref())?;
+                }
                 Ended::Done => {}
                 Ended::Stopped => {
                     self.checkpoint(listener)?;
@@ -280,7 +297,7 @@ impl<'a> Run<'a> {
             self.losses = Loss::default();
         }
         let began = Instant::now();
-        let (mut told, mut since, mut seen) = (Instant::now(), 0, 0);
+        let (mut mark, mut since, mut seen) = (began, 0, 0);
         let mut batches = self.loader.epoch(epoch, self.step);
         while let Some(batch) = batches.next() {
             let batch = batch?;
@@ -294,15 +311,16 @@ impl<'a> Run<'a> {
             seen += batch.examples();
             self.examples += batch.examples() as u64;
             batches.recycle(batch);
-            if told.elapsed() >= TELL_EVERY {
+            if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 listener(&Event::Step {
                     epoch,
                     step: self.step - 1,
                     iteration: self.worker.progress.iteration,
                     loss: report.loss.mean(),
-                    examples_per_second: since as f64 / told.elapsed().as_secs_f64(),
+                    examples_per_second: since as f64 / mark.elapsed().as_secs_f64().max(1e-9),
                 });
-                (told, since) = (Instant::now(), 0);
+                (mark, since) = (Instant::now(), 0);
+                self.told = Some(mark);
             }
             let whole = self.step == self.loader.steps_per_epoch();
             if self.trainer.stop.is_asked() && !whole {
@@ -385,22 +403,39 @@ impl<'a> Run<'a> {
     }
 
     fn not_finite(&self, batch: &Batch, loss: f64) -> Error {
-        let parameters = &self.worker.state.parameters;
-        let largest = parameters.iter().fold(0.0, |top: f32, p| if p.is_nan() { f32::NAN } else { top.max(p.abs()) });
+        let largest = self.largest_parameter();
         let cause = if let Some(at) = batch.features.iter().position(|x| !x.is_finite()) {
             let example = batch.indices[at / batch.width];
             format!("example {example} holds a feature that is not finite: clean the data")
-        } else if !(largest < 1e3) {
-            format!(
-                "the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients"
-            )
-        } else if batch.features.iter().any(|x| x.abs() > 1e3) {
+        } else if largest.is_nan() || largest >= WILD {
+            too_high(largest)
+        } else if batch.features.iter().any(|x| x.abs() > WILD) {
             "features go beyond 1,000: set `data.normaliser`".into()
         } else {
             "the learning rate is most likely too high: lower it, or clip gradients".into()
         };
         let Progress { iteration: step, epoch } = self.worker.progress;
         Error::NotFinite { loss, step, epoch, cause, checkpoint: self.kept() }
+    }
+
+    /// Parameters that the last update of an epoch ruined must not replace the last good checkpoint. The next loss would
+    /// show it, but comes too late; the score on the test data shows it in time.
+    fn expect_sane(&self, scores: Option<&Scores>) -> Result<(), Error> {
+        let Some(loss) = scores.map(Scores::score).filter(|score| !score.is_finite()) else { return Ok(()) };
+        let largest = self.largest_parameter();
+        // Some losses are infinite for some targets, whatever the network says.
+        if loss.is_infinite() && largest < WILD {
+            return Ok(());
+        }
+        let Progress { iteration: step, epoch } = self.worker.progress;
+        let (epoch, cause) = (epoch.saturating_sub(1), too_high(largest));
+        Err(Error::NotFinite { loss, step, epoch, cause, checkpoint: self.kept() })
+    }
+
+    /// NaN if any of them is.
+    fn largest_parameter(&self) -> f32 {
+        let parameters = self.worker.state.parameters.iter();
+        parameters.fold(0.0, |top: f32, p| if p.is_nan() || top.is_nan() { f32::NAN } else { top.max(p.abs()) })
     }
 
     fn kept(&self) -> String {
@@ -411,6 +446,15 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Parameters and features of a run that goes well stay below this.
+const WILD: f32 = 1e3;
+
+fn too_high(largest: f32) -> String {
+    format!(
+        "the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients"
+    )
+}
+
 /// How an epoch ended.
 enum Ended {
     /// All its batches were seen.
@@ -419,41 +463,6 @@ enum Ended {
     Done,
     /// Somebody asked to stop.
     Stopped,
-}
-
-/// What the order and content of batches depend on: a resume must find it unchanged.
-#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-struct DataKey {
-    examples: usize,
-    batch: usize,
-    shuffle: bool,
-    seed: u64,
-}
-
-impl DataKey {
-    fn of(options: &TrainOptions, source: &dyn Source) -> Self {
-        let &TrainOptions { batch, shuffle, seed, .. } = options;
-        Self { examples: source.examples(), batch, shuffle, seed }
-    }
-}
-
-/// Whether a checkpoint belongs to this run.
-fn same_run(trainer: &Trainer, saved: &ModelFile, path: &Path) -> Result<(), Error> {
-    let other =
-        |what, expected: String, found: String| Err(Error::OtherRun { path: path.to_owned(), what, expected, found });
-    let (ours, theirs) = (trainer.network.config(), saved.network.config());
-    if ours != theirs {
-        let shorten = |network: &Network| {
-            let kinds: Vec<_> = network.layers().iter().map(|l| l.kind).collect();
-            format!("{} ({} parameters, seed {})", kinds.join(" → "), network.parameter_count(), network.config().seed)
-        };
-        return other("network", shorten(&trainer.network), shorten(&saved.network));
-    }
-    let ours = DataKey::of(&trainer.options, &*trainer.train);
-    match saved.extra.get("data").map(|json| read_extra::<DataKey>(path, "data", json)).transpose()? {
-        Some(theirs) if theirs == ours => Ok(()),
-        theirs => other("data", format!("{ours:?}"), theirs.map_or("not told".into(), |t| format!("{t:?}"))),
-    }
 }
 
 pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(
@@ -479,18 +488,22 @@ fn writable(folder: &Path) -> Result<(), Error> {
     std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
 }
 
+/// Whether a source has what a network takes.
+pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
+    let shape = source.shape();
+    if shape.width() != network.input().len() {
+        let found = format!("{} features per example ({:?})", shape.width(), shape.features);
+        return Err(Error::Misfit { what, found, expected: network.input().to_string() });
+    }
+    Ok(())
+}
+
 /// Whether a source has what a network takes and wants.
 fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
-    let shape = source.shape();
+    fits_features(network, source, what)?;
     let misfit = |found: String, expected: String| Err(Error::Misfit { what, found, expected });
-    if shape.width() != network.input().len() {
-        return misfit(
-            format!("{} features per example ({:?})", shape.width(), shape.features),
-            network.input().to_string(),
-        );
-    }
     let outputs = network.output().len();
-    match &shape.targets {
+    match &source.shape().targets {
         TargetShape::None => misfit("no targets".into(), "something to learn: name the label column".into()),
         TargetShape::Classes { names } if names.len() > outputs.max(if outputs == 1 { 2 } else { 0 }) => {
             misfit(format!("{} classes", names.len()), format!("at most {outputs}, as many as it has outputs"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open};
 
-use super::open_options;
+use super::{open_options, say};
 use crate::arguments::{Data, Format};
 use crate::report::fetch_progress;
 
@@ -19,11 +19,11 @@ pub(crate) fn run(command: &Data) -> Result<ExitCode> {
             };
             let fetched = fetch(name, &options)?;
             eprintln!("{} of {} files were fetched; all are whole", fetched.fetched, fetched.files.len());
-            println!("{}", fetched.folder.display());
+            say(&fetched.folder.display())?;
         }
         Data::Inspect { source, cache } => {
             let source = open(source, &open_options(cache, false))?;
-            println!("{}", inspect(&*source)?);
+            say(&inspect(&*source)?)?;
         }
         Data::Export { source, folder, format, cache } => {
             let format = match format {
@@ -32,7 +32,7 @@ pub(crate) fn run(command: &Data) -> Result<ExitCode> {
             };
             let source = open(source, &open_options(cache, false))?;
             for path in export(&*source, folder, format)? {
-                println!("{}", path.display());
+                say(&path.display())?;
             }
         }
     }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use paceline::data::{OpenOptions, cache_folder, open};
 use paceline::nn::Instructions;
 
+use super::say;
 use crate::arguments;
 
 /// What was found of one thing.
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &arguments::Doctor) -> Result<ExitCode> {
                 ("problem", text)
             }
         };
-        println!("{mark:<8} {name:<13} {text}");
+        say(&format_args!("{mark:<8} {name:<13} {text}"))?;
     }
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use paceline::data::{OpenOptions, open};
 use paceline::train::{Measures, SavedModel};
 
-use super::open_options;
+use super::{open_options, say};
 use crate::arguments;
 
 pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
@@ -19,9 +19,9 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
             Measures::Classes(classes) => serde_json::to_value(classes.report())?,
             Measures::Values(values) => serde_json::to_value(values.report())?,
         };
-        println!("{}", serde_json::json!({ "score": scores.score(), "report": report }));
+        say(&serde_json::json!({ "score": scores.score(), "report": report }))?;
     } else {
-        println!("{scores}");
+        say(&scores)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,11 @@ pub(crate) mod model;
 pub(crate) mod predict;
 pub(crate) mod train;
 
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 
+use anyhow::{Context, Result};
 use paceline::data::OpenOptions;
 
 use crate::arguments::Cache;
@@ -21,5 +24,14 @@ fn open_options(cache: &Cache, quiet: bool) -> OpenOptions {
         offline: cache.offline,
         progress: (!quiet).then(|| Arc::new(fetch_progress()) as _),
         ..OpenOptions::default()
+    }
+}
+
+/// Writes what was asked for to standard output. A reader that has seen enough and went away, as `head` does, is no
+/// failure; a full disk is.
+fn say(what: &dyn Display) -> Result<()> {
+    match writeln!(std::io::stdout(), "{what}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
     }
 }

@@ -3,17 +3,18 @@ use std::process::ExitCode;
 use anyhow::Result;
 use paceline::train::SavedModel;
 
+use super::say;
 use crate::arguments::Model;
 
 pub(crate) fn run(command: &Model) -> Result<ExitCode> {
     let Model::Show { model, json } = command;
     let saved = SavedModel::load(model)?;
     if *json {
-        println!("{}", saved.file.network.config().to_json());
+        say(&saved.file.network.config().to_json())?;
         return Ok(ExitCode::SUCCESS);
     }
     let network = &saved.file.network;
-    println!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "layer", "takes", "gives", "parameters");
+    say(&format_args!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "layer", "takes", "gives", "parameters"))?;
     for (index, layer) in network.layers().iter().enumerate() {
         let name = if layer.name == index.to_string() {
             layer.kind.to_owned()
@@ -21,17 +22,20 @@ pub(crate) fn run(command: &Model) -> Result<ExitCode> {
             format!("{} ({})", layer.kind, layer.name)
         };
         let (takes, gives) = (layer.input.to_string(), layer.output.to_string());
-        println!("{index:>3}  {name:<30} {takes:<28} {gives:<28} {:>12}", layer.parameters.len());
+        say(&format_args!("{index:>3}  {name:<30} {takes:<28} {gives:<28} {:>12}", layer.parameters.len()))?;
     }
-    println!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "all", "", "", network.parameter_count());
-    println!("\nloss: {:?}", network.loss());
-    println!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch);
+    say(&format_args!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "all", "", "", network.parameter_count()))?;
+    say(&format_args!("\nloss: {:?}", network.loss()))?;
+    say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
     if let Some(normaliser) = &saved.normaliser {
         let text = format!("{normaliser:?}");
-        println!("normaliser: {}", if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text });
+        say(&format_args!(
+            "normaliser: {}",
+            if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text }
+        ))?;
     }
     if saved.predicts_classes() {
-        println!("classes: {}", saved.output_names().join(", "));
+        say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,12 +17,6 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
     let mut model = SavedModel::load(&arguments.model)?;
     let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(&arguments.cache, false) };
     let source = open(&arguments.data, &options)?;
-    let (found, expected) = (source.shape().width(), model.file.network.input());
-    anyhow::ensure!(
-        found == expected.len(),
-        "`{}` has {found} features per example, but the model expects {expected}",
-        arguments.data
-    );
     let examples = source.examples();
     write_beside(&arguments.output, |out| {
         let mut writer = csv::Writer::from_writer(out);
@@ -53,7 +47,11 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
 fn write_beside(path: &Path, write: impl FnOnce(&mut dyn std::io::Write) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
-    let mut file = tempfile::Builder::new().suffix(".part").tempfile_in(folder).with_context(cannot)?;
+    let mut builder = tempfile::Builder::new();
+    // Temporary files are for their owner only; this one becomes a file like any other.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.suffix(".part").tempfile_in(folder).with_context(cannot)?;
     write(&mut std::io::BufWriter::new(file.as_file_mut()))?;
     file.persist(path).with_context(cannot)?;
     Ok(())

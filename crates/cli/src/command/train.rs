@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,13 +44,23 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
 }
 
 /// The same command line, with `--resume`.
-fn resume_command(arguments: &arguments::Train, output: &PathBuf) -> String {
+fn resume_command(arguments: &arguments::Train, output: &Path) -> String {
     let mut words = vec!["paceline train".to_owned()];
-    words.extend(arguments.job.iter().map(|job| job.display().to_string()));
-    words.extend(arguments.settings.iter().map(|setting| format!("--set '{setting}'")));
-    words.push(format!("--output {}", output.display()));
+    words.extend(arguments.job.iter().map(|job| quoted(&job.display())));
+    words.extend(arguments.settings.iter().map(|setting| format!("--set {}", quoted(setting))));
+    words.push(format!("--output {}", quoted(&output.display())));
+    words.extend(arguments.cache.cache.iter().map(|cache| format!("--cache {}", quoted(&cache.display()))));
+    words.extend(arguments.cache.offline.then(|| "--offline".into()));
+    words.extend((arguments.events == Events::Json).then(|| "--events json".into()));
     words.push("--resume".into());
     words.join(" ")
+}
+
+/// A word that a shell takes as it is, or between quotes if it would not.
+fn quoted(word: &dyn std::fmt::Display) -> String {
+    let word = word.to_string();
+    let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Ctrl-C: before the training begins it ends the program, then it asks the run to stop, and the second time it ends

@@ -110,7 +110,8 @@ fn a_label_that_the_network_has_no_output_for_is_refused() {
     refuses(folder.path(), &["train", "job.toml"], 1, &parts);
     // The classes of the training data hold for the test data, and there the very example can be named.
     write(&folder, "good", idx(&[2], &[0, 1]));
-    let arguments = ["train", "job.toml", "--set", "data.train=idx:images,good", "--set", "data.test=idx:images,labels"];
+    let arguments =
+        ["train", "job.toml", "--set", "data.train=idx:images,good", "--set", "data.test=idx:images,labels"];
     refuses(folder.path(), &arguments, 1, &["example 1 of `labels` has label 7, but labels go from 0 to 1"]);
 }
 
@@ -125,7 +126,7 @@ fn a_table_with_a_ragged_row_is_refused() {
 fn a_table_with_text_in_a_number_column_is_refused() {
     let folder = folder("csv:t.csv?label=y");
     write(&folder, "t.csv", "a,b,y\n1,2,x\n1,2,z\n1,two,z\n1,2,x\n");
-    let parts = ["`t.csv` line 4, column `b`: expected a number, found `two`"];
+    let parts = ["`t.csv` line 4, column `b`: expected a finite number", "found `two`"];
     refuses(folder.path(), &["train", "job.toml"], 1, &parts);
 }
 
@@ -142,7 +143,8 @@ fn a_table_with_nan_or_infinity_is_refused() {
 #[test]
 fn a_kernel_larger_than_its_input_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let settings = ["train", "--set", "network.layers.0.conv2d.kernel=[9, 11]", "--set", "network.layers.0.conv2d.padding=valid"];
+    let settings =
+        ["train", "--set", "network.layers.0.conv2d.kernel=[9, 11]", "--set", "network.layers.0.conv2d.padding=valid"];
     let parts = ["layer 0 (conv2d) expects an image of at least 9×11", "kernel of 9×11", "got", "8×8×1"];
     refuses(folder.path(), &settings, 2, &parts);
 }
@@ -199,7 +201,10 @@ fn a_bad_setting_is_refused_by_its_own_words() {
     let cases = [
         ("train.epoch=3", "`--set train.epoch=3`: in `train`: unknown key `epoch`; did you mean `epochs`?"),
         ("network.layers.0.dense.unit=3", "`--set network.layers.0.dense.unit=3`: layer 0 (dense): unknown key `unit`"),
-        ("network.layers.2.dense.units=3", "`--set network.layers.2.dense.units=3`: `2` is not one of the indices 0 to 1"),
+        (
+            "network.layers.2.dense.units=3",
+            "`--set network.layers.2.dense.units=3`: `2` is not one of the indices 0 to 1",
+        ),
         ("data.batch.size=3", "`--set data.batch.size=3`: `size` cannot be looked up in 2"),
         ("data.batch=0", "`--set data.batch=0`: `data.batch` must be at least 1"),
         ("train.prefetch=100000000000", "`--set train.prefetch=100000000000`: `train.prefetch` must be at most"),
@@ -211,7 +216,11 @@ fn a_bad_setting_is_refused_by_its_own_words() {
         let arguments = ["train", "job.toml", "--set", "train.epochs=1", "--set", setting];
         refuses(folder.path(), &arguments, 2, &[expected]);
     }
-    write(&folder, "empty.toml", "[data]\ntrain = \"digits:train\"\n[network]\ninput = { feed_forward = 2 }\nlayers = []\n");
+    write(
+        &folder,
+        "empty.toml",
+        "[data]\ntrain = \"digits:train\"\n[network]\ninput = { feed_forward = 2 }\nlayers = []\n",
+    );
     let arguments = ["train", "empty.toml", "--set", "network.layers.0.dense.units=3"];
     refuses(folder.path(), &arguments, 2, &["`0` cannot be looked up in an empty list"]);
 }

@@ -1,8 +1,9 @@
 //! `paceline data`: what a source holds, and the same for other tools.
 
 use std::fs;
+use std::process::Stdio;
 
-use crate::paceline::run;
+use crate::paceline::{command, finish, run};
 
 #[test]
 fn inspect_tells_what_the_digits_are() {
@@ -10,7 +11,8 @@ fn inspect_tells_what_the_digits_are() {
     let said = run(folder.path(), &["data", "inspect", "digits:"]).done();
     assert!(said.output.starts_with("1797 examples of 8 × 8 × 1 features\n"), "{}", said.output);
     // The UCI set has 178 zeros and 174 eights.
-    let count = |class: &str| said.output.lines().find(|line| line.starts_with(&format!("{class} "))).map(str::to_owned);
+    let count =
+        |class: &str| said.output.lines().find(|line| line.starts_with(&format!("{class} "))).map(str::to_owned);
     assert!(count("0").is_some_and(|line| line.contains(" 178 ")), "{}", said.output);
     assert!(count("8").is_some_and(|line| line.contains(" 174 ")), "{}", said.output);
 }
@@ -25,7 +27,7 @@ fn what_was_exported_is_what_is_read_again() {
     let said = run(folder.path(), &["data", "export", "digits:test", "out", "--format", "csv"]).done();
     assert_eq!(said.output.trim(), "out/examples.csv");
     let table = inspect("csv:out/examples.csv?label=label");
-    assert!(table.starts_with("360 examples of 64 features\n"), "{table}");
+    assert!(table.starts_with("359 examples of 64 features\n"), "{table}");
     // A network does not see where its examples come from.
     let model = |spec: &str, output: &str| {
         let job = format!(
@@ -57,4 +59,23 @@ fn an_empty_cache_without_a_network_says_what_to_do() {
     let said = run(folder.path(), &["data", "inspect", "mnist:test", "--cache", "cache", "--offline"]);
     said.refused(1, &["`mnist` is not in `cache", "fetching is off", "`paceline data fetch mnist`"]);
     run(folder.path(), &["data", "fetch", "mnist", "--cache", "cache", "--offline"]).refused(1, &["fetching is off"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_but_a_full_disk_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for arguments in [&["data", "inspect", "digits:"][..], &["doctor", "--cache", "cache"]] {
+        let mut child =
+            command(folder.path(), arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && errors.is_empty(), "{errors}");
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let said = finish(command(folder.path(), &["data", "inspect", "digits:"]).stdout(full));
+        said.refused(1, &["cannot write to standard output", "No space left"]);
+    }
 }

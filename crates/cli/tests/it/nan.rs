@@ -39,6 +39,7 @@ fn a_loss_that_becomes_nan_stops_the_run_and_keeps_the_last_good_checkpoint() {
     let failed = events.last().expect("events");
     assert_eq!((&failed["event"], &failed["resumable"]), (&"failed".into(), &true.into()), "{failed}");
     assert!(failed["error"].as_str().expect("a text").contains("the loss became"), "{failed}");
+    assert!(named(&events, "epoch").is_empty(), "the run went on to the end of the epoch");
     assert_eq!(named(&events, "checkpoint").last().expect("checkpoints")["iteration"], 60);
     assert!(!folder.path().join("runs/wild/model.safetensors").exists(), "a failed run has no model");
     let shown = run(folder.path(), &["model", "show", kept]).done();
@@ -50,13 +51,13 @@ fn a_loss_that_becomes_nan_stops_the_run_and_keeps_the_last_good_checkpoint() {
 
 #[test]
 fn an_update_that_ruins_the_parameters_at_the_end_of_an_epoch_does_not_replace_the_checkpoint() {
-    // 1,437 examples are 90 steps of 16; the last one of the first epoch is the one that ruins everything.
+    // 1,438 examples are 90 steps of 16; the last one of the first epoch is the one that ruins everything.
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let job = job(40).replace("[60, 1e12]", "[89, 1e12]");
+    let job = job(40).replace("[60, 1e12]", "[89, 1e30]");
     fs::write(folder.path().join("wild.toml"), job).expect("written");
     let said = run(folder.path(), &["train", "wild.toml", "--events", "json"]);
     let kept = "runs/wild/checkpoint.safetensors";
-    said.refused(1, &["after step 90", "learning rate is most likely too high", kept]);
+    said.refused(1, &["the loss became", "at step 90 (epoch 0)", "learning rate is most likely too high", kept]);
     assert_eq!(said.events().last().expect("events")["event"], "failed");
     let shown = run(folder.path(), &["model", "show", kept]).done();
     assert!(shown.output.contains("trained for 80 steps, 0 epochs"), "{}", shown.output);
@@ -71,5 +72,6 @@ fn a_loss_that_is_nan_from_the_start_says_that_there_is_no_checkpoint() {
     let events = said.events();
     assert_eq!(events.last().expect("events")["event"], "failed");
     assert_eq!(events.last().expect("events")["resumable"], false);
+    assert!(named(&events, "epoch").is_empty(), "the run went on to the end of the epoch");
     assert!(!folder.path().join("runs/digits/model.safetensors").exists());
 }

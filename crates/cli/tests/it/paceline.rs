@@ -90,7 +90,8 @@ impl Watched {
     /// Starts a run; the arguments must ask for `--events json`.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = command(folder, arguments);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         Self { child, lines, events: Vec::new() }
     }

@@ -123,7 +123,9 @@ fn a_model_shows_its_layers_and_classes() {
     let folder = trained();
     let said = run(folder.path(), &["model", "show", MODEL]).done();
     // 4 · 12 + 12 and 12 · 3 + 3 parameters; 180 flowers are 12 steps of 16.
-    for part in ["dense (hidden)", "60", "output", "39", "99", "classes: alba, rubra, sylvestris", "240 steps, 20 epochs"] {
+    for part in
+        ["dense (hidden)", "60", "output", "39", "99", "classes: alba, rubra, sylvestris", "240 steps, 20 epochs"]
+    {
         assert!(said.output.contains(part), "`{part}` is not in {}", said.output);
     }
 }
@@ -172,7 +174,7 @@ fn data_that_does_not_fit_the_model_is_refused_and_nothing_is_written() {
         let left: Vec<String> = crate::paceline::tree(folder.path()).into_keys().collect();
         assert!(!left.iter().any(|name| name == "out.csv" || name.ends_with(".part")), "{left:?}");
     };
-    refused("digits:test", &["64 features", "the model expects 4"]);
+    refused("digits:test", &["64 features", "the network expects 4"]);
     fs::write(folder.path().join("narrow.csv"), "petal,colour\n1,white\n").expect("written");
     refused("csv:narrow.csv", &["`narrow.csv` has no column `width`", "petal"]);
     // The first batch is fine; what was written of it must go.

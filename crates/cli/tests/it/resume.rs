@@ -59,7 +59,7 @@ fn a_run_that_was_interrupted_goes_on_as_if_it_never_was() {
     assert_eq!(paused.len(), 1);
     assert_eq!(paused[0]["checkpoint"], "a run/checkpoint.safetensors");
     let iteration = paused[0]["iteration"].as_u64().expect("a number");
-    assert!(iteration >= 7 && iteration < 6 * 144, "it stopped after the end, at step {iteration}");
+    assert!((7..6 * 144).contains(&iteration), "it stopped after the end, at step {iteration}");
     assert!(!folder.path().join("a run/model.safetensors").exists(), "a stopped run has no model yet");
 
     // What it said is what is typed next.
@@ -107,12 +107,15 @@ fn a_resume_with_another_job_is_refused_with_both_values() {
         said.refused(1, &["`whole/checkpoint.safetensors` is a checkpoint of another run"]);
         assert!(before == tree(folder.path()), "something was written");
     };
-    refused("data.batch=16", &["its batch is 10, the job's is 16"]);
-    refused("data.seed=5", &["its seed is 9, the job's is 5"]);
-    refused("data.shuffle=false", &["its shuffle is true, the job's is false"]);
-    refused("data.train=digits:", &["its number of examples is 1437, the job's is 1797"]);
-    refused("network.layers.2.dense.units=25", &["its network is", "parameters, seed 9), the job's is", "conv2d → batch_norm"]);
-    refused("network.updater={ sgd = { learning_rate = 0.1 } }", &["its network is", "updater", "the job's is"]);
+    refused("data.batch=16", &["its `data.batch` is 10, the job's is 16"]);
+    refused("data.seed=5", &["its `data.seed` is 9, the job's is 5"]);
+    refused("data.shuffle=false", &["its `data.shuffle` is true, the job's is false"]);
+    refused("data.train=digits:", &["its `data.examples` is 1438, the job's is 1797"]);
+    refused("network.layers.2.dense.units=25", &["its `network.layers.2.dense.units` is 24, the job's is 25"]);
+    refused(
+        "network.updater={ sgd = { learning_rate = 0.1 } }",
+        &["its `network.updater` is {\"adam\"", "the job's is {\"sgd\""],
+    );
 }
 
 #[test]

@@ -16,7 +16,8 @@ fn without_a_job_file_the_digits_are_trained() {
     assert_eq!(written, ["runs/digits/checkpoint.safetensors", "runs/digits/model.safetensors"]);
     // The confusion matrix: a row for each of the ten digits, with ten counts.
     let rows = |line: &&str| {
-        let cells: Vec<&str> = line.split(|c: char| c.is_whitespace() || c == '|' || c == '│').filter(|c| !c.is_empty()).collect();
+        let cells: Vec<&str> =
+            line.split(|c: char| c.is_whitespace() || c == '|' || c == '│').filter(|c| !c.is_empty()).collect();
         cells.len() >= 11 && cells[..11].iter().all(|cell| cell.parse::<u32>().is_ok())
     };
     assert!(said.output.lines().filter(rows).count() >= 10, "{}", said.output);
@@ -36,7 +37,8 @@ fn json_events_begin_with_started_and_end_with_finished() {
     let events = said.events();
     let started = events.first().expect("events");
     assert_eq!(started["event"], "started");
-    assert_eq!((&started["examples"], &started["steps_per_epoch"]), (&1437.into(), &45.into()), "{started}");
+    assert_eq!((&started["examples"], &started["steps_per_epoch"]), (&1438.into(), &45.into()), "{started}");
+    assert_eq!(named(&events, "step")[0]["iteration"], 1, "the first step is told, whatever comes then");
     assert_eq!((named(&events, "epoch").len(), named(&events, "evaluation").len()), (20, 20));
     assert_eq!(named(&events, "checkpoint").len(), 20);
     let finished = events.last().expect("events");
@@ -46,7 +48,7 @@ fn json_events_begin_with_started_and_end_with_finished() {
         ("mode", "solo".into()),
         ("workers", 1.into()),
         ("epochs", 20.into()),
-        ("examples", (20 * 1437).into()),
+        ("examples", (20 * 1438).into()),
         ("bytes_sent", 0.into()),
         ("model", serde_json::Value::from("runs/digits/model.safetensors")),
     ] {
@@ -88,7 +90,7 @@ fn a_run_of_some_steps_ends_within_an_epoch() {
     let said = run(folder.path(), &["train", "--set", "train.steps=50", "--events", "json"]).done();
     let finished = said.events().pop().expect("events");
     assert_eq!((&finished["epochs"], &finished["event"]), (&1.into(), &"finished".into()));
-    assert_eq!(finished["examples"], 1437 + 5 * 32);
+    assert_eq!(finished["examples"], 1438 + 5 * 32);
 }
 
 #[test]
@@ -148,6 +150,10 @@ fn a_terminal_sees_a_progress_bar() {
     command.current_dir(folder.path()).env("TERM", "xterm").stdin(Stdio::null());
     let said = crate::paceline::finish(command).done();
     assert!(said.output.contains("epoch 8/8: test loss "), "{}", said.output);
-    let bar = |part: &&str| part.contains(" [") && part.contains("examples/s · 1 worker · ") && part.contains(" left");
-    assert!(said.output.split(['\r', '\n']).any(|part| bar(&part)), "no bar in {:?}", said.output);
+    let bars: Vec<&str> = said.output.split(['\r', '\n']).filter(|part| part.contains(" left")).collect();
+    let whole = |bar: &&str| bar.contains("] loss ") && bar.contains("examples/s · 1 worker · ");
+    assert!(!bars.is_empty() && bars.iter().all(whole), "{bars:?}");
+    assert!(bars.iter().any(|bar| bar.contains("epoch 1/8 [") && bar.contains("   ]")), "it begins: {bars:?}");
+    assert!(bars.iter().any(|bar| bar.contains("epoch 8/8 [==")), "it fills: {bars:?}");
+    assert!(!said.output.contains("/360"), "another kind of bar: {:?}", said.output);
 }

@@ -25,8 +25,8 @@ pub(super) struct Geometry {
     positions: Vec<u32>,
     /// Start of every run of a window in the image, and its first row in the weights.
     runs: Vec<(usize, usize)>,
-    /// Start of every run in the image, and in a packed panel of weights.
-    packed_runs: Vec<(usize, usize)>,
+    /// Start of every run in the image, and in a packed panel of weights: a full panel, and the last.
+    packed_runs: [Vec<(usize, usize)>; 2],
     /// Floats of a run.
     run: usize,
     /// Start of every weight of a window in the image.
@@ -72,7 +72,9 @@ impl Geometry {
         let rows = block * w.positions();
         let columns = Columns::cut(instructions, rows, conv.group_filters());
         let run_columns = Columns::cut(instructions, rows, run);
-        let packed_runs = runs.iter().map(|&(start, row)| (start, row * columns.width)).collect();
+        let last = columns.packed(columns.panels().last().map_or(0, |(_, count)| count));
+        let packed_runs =
+            [columns.width, last].map(|width| runs.iter().map(|&(start, row)| (start, row * width)).collect());
         Self { conv, image, block, positions, runs, packed_runs, run, cells, lines, columns, run_columns }
     }
 
@@ -84,6 +86,10 @@ impl Geometry {
     /// Floats of scratch of the backward pass: all weights packed, and a block of padded images and of their slopes.
     pub(super) fn backward_scratch(&self) -> usize {
         self.packed_transposed() + 2 * self.frame()
+    }
+
+    fn packed_runs(&self, count: usize) -> &[(usize, usize)] {
+        &self.packed_runs[usize::from(count < self.columns.width)]
     }
 
     fn packed_weights(&self) -> usize {
@@ -128,7 +134,9 @@ pub(super) fn forward(instructions: Instructions, geometry: &Geometry, relu: boo
     // Group after group, panel after panel: depth × width floats each.
     let panel = conv.depth() * columns.width;
     for (to, (group, (first, count))) in packed.chunks_exact_mut(panel).zip(panels(conv.groups, columns)) {
-        pack(pass.weights, filters, group * per_group + first, count, columns.width, to);
+        let filter = group * per_group + first;
+        let width = columns.packed(count);
+        pack(instructions, pass.weights, filters, filter..filter + count, width, &mut to[..conv.depth() * width]);
     }
     let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * filters);
     for first_image in (0..pass.examples).step_by(geometry.block) {
@@ -147,7 +155,7 @@ pub(super) fn forward(instructions: Instructions, geometry: &Geometry, relu: boo
                 b_is_packed: true,
                 c: &mut y[filter..],
                 c_rows: Rows::Every(filters),
-                sum: Sum { runs: &geometry.packed_runs, steps: geometry.run, a_step: 1, b_step: columns.width },
+                sum: Sum { runs: geometry.packed_runs(count), steps: geometry.run, a_step: 1, b_step: columns.packed(count) },
                 bias: pass.bias.get(filter..filter + count),
                 add: false,
                 relu,
@@ -248,7 +256,7 @@ fn pack_runs(instructions: Instructions, geometry: &Geometry, weights: &[f32], p
                     filters,
                     rows,
                     group * per_group..(group + 1) * per_group,
-                    columns.width,
+                    columns.packed(count),
                     to,
                 );
             }
@@ -282,7 +290,7 @@ fn input_gradient(
                     b_is_packed: true,
                     c: &mut dx[start + group * conv.group_channels() + first..],
                     c_rows: Rows::At(&geometry.positions),
-                    sum: Sum { runs: &[(0, 0)], steps: per_group, a_step: 1, b_step: columns.width },
+                    sum: Sum { runs: &[(0, 0)], steps: per_group, a_step: 1, b_step: columns.packed(count) },
                     bias: None,
                     add: true,
                     relu: false,

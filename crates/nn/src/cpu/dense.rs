@@ -6,7 +6,7 @@ use super::tile::Sum;
 use crate::pass::{Backward, Forward};
 
 /// Rows of a packed panel: as many as keep it in the second-level cache beside what it is multiplied with.
-const BLOCK: usize = 256;
+const BLOCK: usize = 192;
 
 /// Floats of scratch: one packed panel.
 pub(super) fn scratch(instructions: Instructions) -> usize {
@@ -23,8 +23,9 @@ pub(super) fn forward(
     for (first, count) in columns.panels() {
         for k in (0..inputs).step_by(BLOCK) {
             let steps = BLOCK.min(inputs - k);
-            let packed = &mut pass.scratch[..steps * columns.width];
-            pack(&pass.weights[k * outputs..], outputs, first, count, columns.width, packed);
+            let width = columns.packed(count);
+            let packed = &mut pass.scratch[..steps * width];
+            pack(instructions, &pass.weights[k * outputs..], outputs, first..first + count, width, packed);
             Panel {
                 rows: pass.examples,
                 columns: count,
@@ -34,7 +35,7 @@ pub(super) fn forward(
                 b_is_packed: true,
                 c: &mut pass.y[first..],
                 c_rows: Rows::Every(outputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: columns.width },
+                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: width },
                 bias: if k == 0 { pass.bias.get(first..first + count) } else { None },
                 add: k > 0,
                 relu: relu && k + steps == inputs,
@@ -58,8 +59,9 @@ fn weight_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pa
     for (first, count) in columns.panels() {
         for k in (0..pass.examples).step_by(BLOCK) {
             let steps = BLOCK.min(pass.examples - k);
-            let packed = &mut pass.scratch[..steps * columns.width];
-            pack(&pass.dy[k * outputs..], outputs, first, count, columns.width, packed);
+            let width = columns.packed(count);
+            let packed = &mut pass.scratch[..steps * width];
+            pack(instructions, &pass.dy[k * outputs..], outputs, first..first + count, width, packed);
             Panel {
                 rows: inputs,
                 columns: count,
@@ -69,7 +71,7 @@ fn weight_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pa
                 b_is_packed: true,
                 c: &mut pass.dweights[first..],
                 c_rows: Rows::Every(outputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: inputs, b_step: columns.width },
+                sum: Sum { runs: &[(0, 0)], steps, a_step: inputs, b_step: width },
                 bias: None,
                 add: k > 0,
                 relu: false,
@@ -85,14 +87,15 @@ fn input_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pas
     for (first, count) in columns.panels() {
         for k in (0..outputs).step_by(BLOCK) {
             let steps = BLOCK.min(outputs - k);
-            let packed = &mut pass.scratch[..steps * columns.width];
+            let width = columns.packed(count);
+            let packed = &mut pass.scratch[..steps * width];
             pack_transposed(
                 instructions,
                 pass.weights,
                 outputs,
                 first..first + count,
                 k..k + steps,
-                columns.width,
+                width,
                 packed,
             );
             Panel {
@@ -104,7 +107,7 @@ fn input_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pas
                 b_is_packed: true,
                 c: &mut pass.dx[first..],
                 c_rows: Rows::Every(inputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: columns.width },
+                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: width },
                 bias: None,
                 add: k > 0,
                 relu: false,

@@ -113,6 +113,10 @@ pub(crate) fn vectorize(work: impl FnOnce()) {
 pub(crate) fn subtract(parameters: &mut [f32], update: &[f32]) {
     vectorize(
         #[inline(always)]
-        move || parameters.iter_mut().zip(update).for_each(|(p, u)| *p -= u),
+        move || {
+            for (p, u) in parameters.iter_mut().zip(update) {
+                *p -= u;
+            }
+        },
     );
 }

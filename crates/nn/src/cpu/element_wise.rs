@@ -44,14 +44,22 @@ macro_rules! for_each_function {
 pub(super) fn apply(activation: Activation, x: &[f32], y: &mut [f32]) {
     for_each_function!(activation, |a| vectorize(
         #[inline(always)]
-        || x.iter().zip(y).for_each(|(x, y)| *y = a.value(*x))
+        || {
+            for (x, y) in x.iter().zip(y) {
+                *y = a.value(*x);
+            }
+        }
     ));
 }
 
 pub(super) fn apply_in_place(activation: Activation, y: &mut [f32]) {
     for_each_function!(activation, |a| vectorize(
         #[inline(always)]
-        || y.iter_mut().for_each(|y| *y = a.value(*y))
+        || {
+            for y in y {
+                *y = a.value(*y);
+            }
+        }
     ));
 }
 
@@ -59,7 +67,11 @@ pub(super) fn apply_in_place(activation: Activation, y: &mut [f32]) {
 pub(super) fn slope_in_place(activation: Activation, y: &[f32], dy: &mut [f32]) {
     for_each_function!(activation, |a| vectorize(
         #[inline(always)]
-        || dy.iter_mut().zip(y).for_each(|(dy, y)| *dy *= a.slope(*y, *y))
+        || {
+            for (dy, y) in dy.iter_mut().zip(y) {
+                *dy *= a.slope(*y, *y);
+            }
+        }
     ));
 }
 
@@ -67,9 +79,12 @@ pub(super) fn slope(activation: Activation, pass: &mut Backward<'_, f32>) {
     let Backward { x, y, dy, dx, .. } = pass;
     // What was not kept is not looked at either.
     let x = if activation.slope_from_output() { &**y } else { &**x };
-    let rows = dx.iter_mut().zip(dy.iter()).zip(x.iter().zip(y.iter()));
     for_each_function!(activation, |a| vectorize(
         #[inline(always)]
-        || rows.for_each(|((dx, dy), (x, y))| *dx = dy * a.slope(*x, *y))
+        || {
+            for ((dx, dy), (x, y)) in dx.iter_mut().zip(dy.iter()).zip(x.iter().zip(y.iter())) {
+                *dx = dy * a.slope(*x, *y);
+            }
+        }
     ));
 }

@@ -2,10 +2,11 @@
 
 #![expect(unsafe_code, reason = "hands raw pointers to the tile; every `Panel` is made from checked slices")]
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::dispatch::{Instructions, Work};
-use super::tile::{Finish, Sum, tile};
+use super::tile::{Finish, Sum, rows, tile};
 use super::vector::{Registers, Vector};
 
 /// Where the rows of a matrix start, in floats from a base.
@@ -34,7 +35,7 @@ pub(super) struct Panel<'a> {
     pub a: &'a [f32],
     pub a_rows: Rows<'a>,
     pub b: &'a [f32],
-    /// Whether whole vectors may be read from B behind the last column.
+    /// Whether the rows of B are as far apart as [`Columns::packed`] says, with floats to read behind the last column.
     pub b_is_packed: bool,
     pub c: &'a mut [f32],
     pub c_rows: Rows<'a>,
@@ -72,24 +73,38 @@ impl Panel<'_> {
     }
 
     #[inline(always)]
-    unsafe fn tiles<V: Vector, const ROWS: usize, const VECTORS: usize>(&mut self, rows: Range<usize>) {
-        let part = !self.b_is_packed && !self.columns.is_multiple_of(V::LANES);
+    unsafe fn tiles<V: Vector, const ROWS: usize, const VECTORS: usize>(&mut self) {
+        // SAFETY: the caller checked the instructions of `V`.
+        unsafe {
+            match (self.b_is_packed, self.sum.a_step) {
+                (true, 1) => self.strips::<V, ROWS, VECTORS, true, { rows::UNIT_STEP }>(),
+                (true, _) => self.strips::<V, ROWS, VECTORS, true, { rows::ANYWHERE }>(),
+                (false, _) => self.strips::<V, ROWS, VECTORS, false, { rows::ANYWHERE }>(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn strips<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED: bool, const A: u8>(&mut self) {
         let finish =
             Finish { add: self.add, bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr), relu: self.relu };
         let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
-        let mut row = rows.start;
-        while row < rows.end {
-            let live = ROWS.min(rows.end - row);
+        let (sum, columns) = (self.sum, self.columns);
+        let mut row = 0;
+        while row < self.rows {
+            let live = ROWS.min(self.rows - row);
             // Rows behind the last are computed like it and not written.
             let at = |i: usize| row + i.min(live - 1);
+            let starts: [usize; ROWS] = std::array::from_fn(|i| self.a_rows.start(at(i)));
+            let adjacent = A != rows::UNIT_STEP && (0..ROWS).all(|i| starts[i] == starts[0] + i);
             // SAFETY: `check` held that every row's reads and writes end inside the slices.
             unsafe {
-                let a: [*const f32; ROWS] = std::array::from_fn(|i| a.add(self.a_rows.start(at(i))));
+                let a: [*const f32; ROWS] = std::array::from_fn(|i| a.add(starts[i]));
                 let c: [*mut f32; ROWS] = std::array::from_fn(|i| c.add(self.c_rows.start(at(i))));
-                if part {
-                    tile::<V, ROWS, VECTORS, true>(&a, b, &c, self.sum, live, self.columns, finish);
+                if adjacent {
+                    tile::<V, ROWS, VECTORS, PACKED, { rows::ADJACENT }>(&a, b, &c, sum, live, columns, finish);
                 } else {
-                    tile::<V, ROWS, VECTORS, false>(&a, b, &c, self.sum, live, self.columns, finish);
+                    tile::<V, ROWS, VECTORS, PACKED, A>(&a, b, &c, sum, live, columns, finish);
                 }
             }
             row += ROWS;
@@ -100,21 +115,20 @@ impl Panel<'_> {
 impl Work for Panel<'_> {
     #[inline(always)]
     unsafe fn run<V: Vector>(mut self) {
-        let rows = 0..self.rows;
         let vectors = self.columns.div_ceil(V::LANES);
         // SAFETY: the caller checked the instructions of `V`.
         unsafe {
             match (V::REGISTERS, vectors) {
-                (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(rows),
-                (Registers::ThirtyTwo, 4) => self.tiles::<V, 6, 4>(rows),
-                (Registers::ThirtyTwo, 3) => self.tiles::<V, 8, 3>(rows),
-                (Registers::ThirtyTwo, 2) => self.tiles::<V, 10, 2>(rows),
-                (Registers::ThirtyTwo, 1) => self.tiles::<V, 10, 1>(rows),
-                (Registers::Sixteen, 3) => self.tiles::<V, 4, 3>(rows),
-                (Registers::Sixteen, 2) => self.tiles::<V, 6, 2>(rows),
-                (Registers::Sixteen, 1) => self.tiles::<V, 8, 1>(rows),
-                (Registers::Few, 2) => self.tiles::<V, 2, 2>(rows),
-                (Registers::Few, 1) => self.tiles::<V, 4, 1>(rows),
+                (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(),
+                (Registers::ThirtyTwo, 4) => self.tiles::<V, 6, 4>(),
+                (Registers::ThirtyTwo, 3) => self.tiles::<V, 8, 3>(),
+                (Registers::ThirtyTwo, 2) => self.tiles::<V, 10, 2>(),
+                (Registers::ThirtyTwo, 1) => self.tiles::<V, 10, 1>(),
+                (Registers::Sixteen, 3) => self.tiles::<V, 4, 3>(),
+                (Registers::Sixteen, 2) => self.tiles::<V, 6, 2>(),
+                (Registers::Sixteen, 1) => self.tiles::<V, 8, 1>(),
+                (Registers::Few, 2) => self.tiles::<V, 2, 2>(),
+                (Registers::Few, 1) => self.tiles::<V, 4, 1>(),
                 _ => unreachable!("`Columns` cuts panels that a tile can hold"),
             }
         }
@@ -125,6 +139,7 @@ impl Work for Panel<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: usize,
+    lanes: usize,
     /// Columns of a full panel.
     pub width: usize,
 }
@@ -142,12 +157,17 @@ impl Columns {
             vectors / width * of(width) + if vectors % width > 0 { of(vectors % width) } else { 0 }
         };
         let width = (1..=shapes.len()).rev().min_by_key(|&w| cost(w)).expect("there is a tile");
-        Self { columns, width: width * lanes }
+        Self { columns, lanes, width: width * lanes }
     }
 
     /// First column and number of columns of every panel.
     pub(super) fn panels(self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.columns).step_by(self.width).map(move |start| (start, self.width.min(self.columns - start)))
+    }
+
+    /// Floats of a packed row of a panel with so many columns: whole vectors.
+    pub(super) fn packed(self, count: usize) -> usize {
+        count.next_multiple_of(self.lanes)
     }
 
     /// Columns when every panel is full.
@@ -175,11 +195,50 @@ impl Instructions {
     }
 }
 
-/// Copies `columns` columns from `first` on of a matrix with `stride` floats a row into rows of `width`, zeros behind.
-pub(super) fn pack(from: &[f32], stride: usize, first: usize, columns: usize, width: usize, to: &mut [f32]) {
-    for (from, to) in from.chunks(stride).zip(to.chunks_exact_mut(width)) {
-        to[..columns].copy_from_slice(&from[first..first + columns]);
-        to[columns..].fill(0.0);
+/// Copies columns of the rows of a matrix with `stride` floats a row into rows of `width`, zeros behind.
+pub(super) fn pack(
+    instructions: Instructions,
+    from: &[f32],
+    stride: usize,
+    columns: Range<usize>,
+    width: usize,
+    to: &mut [f32],
+) {
+    let rows = to.len() / width;
+    assert!(columns.len() <= width, "a packed row has room for its columns");
+    assert!(rows == 0 || (rows - 1) * stride + columns.end <= from.len(), "the matrix has these rows");
+    instructions.run(Copy { from: &from[columns.start..], stride, rows, columns: columns.len(), width, to });
+}
+
+struct Copy<'a> {
+    from: &'a [f32],
+    stride: usize,
+    rows: usize,
+    columns: usize,
+    width: usize,
+    to: &'a mut [f32],
+}
+
+impl Work for Copy<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector>(self) {
+        let Self { from, stride, rows, columns, width, to } = self;
+        let (whole, vectors) = (columns / V::LANES, width / V::LANES);
+        for row in 0..rows {
+            // SAFETY: `pack` held that every row has its columns in `from` and its width in `to`.
+            unsafe {
+                let (from, to) = (from.as_ptr().add(row * stride), to.as_mut_ptr().add(row * width));
+                for vector in 0..vectors {
+                    let at = vector * V::LANES;
+                    let value = match vector.cmp(&whole) {
+                        Ordering::Less => V::load(from.add(at)),
+                        Ordering::Equal => V::load_part(from.add(at), columns - at),
+                        Ordering::Greater => V::splat(0.0),
+                    };
+                    value.store(to.add(at));
+                }
+            }
+        }
     }
 }
 

@@ -33,17 +33,28 @@ pub(super) struct Finish {
     pub relu: bool,
 }
 
+/// How the rows of A lie, so that the loop needs as few instructions as it can besides the products.
+pub(super) mod rows {
+    /// Anywhere, any step.
+    pub(in super::super) const ANYWHERE: u8 = 0;
+    /// Anywhere, one float from step to step: several steps share one change of the index.
+    pub(in super::super) const UNIT_STEP: u8 = 1;
+    /// One float from row to row: all rows share one pointer.
+    pub(in super::super) const ADJACENT: u8 = 2;
+}
+
 /// Computes one tile.
 ///
 /// `a` and `c` hold where each row starts; of the `live` first rows results are written, the others are copies that
-/// keep the loop regular. `columns` counts what is written of each row. With `PART` the last vector of B is read no
-/// further than that; without, B has room for whole vectors.
+/// keep the loop regular. `columns` counts what is written of each row. With `PACKED`, rows of B are as far apart as
+/// the tile is wide and may be read whole; without, the last vector is read no further than the last column.
 ///
 /// # Safety
 ///
-/// The machine has the instructions of `V`; the pointers reach everything that `sum` and `columns` describe.
+/// The machine has the instructions of `V`; the pointers reach everything that `sum` and `columns` describe; `a` lies
+/// as `A` says.
 #[inline(always)]
-pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
+pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED: bool, const A: u8>(
     a: &[*const f32; ROWS],
     b: *const f32,
     c: &[*mut f32; ROWS],
@@ -55,24 +66,26 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
     // SAFETY: the caller's contract covers all reads and writes below.
     unsafe {
         let last = columns - (VECTORS - 1) * V::LANES;
+        let b_step = if PACKED { VECTORS * V::LANES } else { sum.b_step };
         let mut total = [[V::splat(0.0); VECTORS]; ROWS];
         for &(a_run, b_run) in sum.runs {
             let mut at = a_run;
             let mut b = b.add(b_run);
-            for _ in 0..sum.steps {
-                let mut row_of_b = [V::splat(0.0); VECTORS];
-                for j in 0..VECTORS {
-                    let from = b.add(j * V::LANES);
-                    row_of_b[j] = if PART && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
-                }
-                for i in 0..ROWS {
-                    let value = V::splat(*a[i].add(at));
-                    for j in 0..VECTORS {
-                        total[i][j] = total[i][j].add_product(value, row_of_b[j]);
+            let mut left = sum.steps;
+            if A == rows::UNIT_STEP {
+                while left >= 4 {
+                    for k in 0..4 {
+                        step::<V, ROWS, VECTORS, PACKED, A>(a, at + k, b.add(k * b_step), last, &mut total);
                     }
+                    at += 4;
+                    b = b.add(4 * b_step);
+                    left -= 4;
                 }
-                at += sum.a_step;
-                b = b.add(sum.b_step);
+            }
+            for _ in 0..left {
+                step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
+                at += if A == rows::UNIT_STEP { 1 } else { sum.a_step };
+                b = b.add(b_step);
             }
         }
         for i in 0..ROWS {
@@ -93,6 +106,31 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
                     value = V::splat(0.0).max(value);
                 }
                 if count == V::LANES { value.store(to) } else { value.store_part(to, count) }
+            }
+        }
+    }
+}
+
+/// One step of the sum: a row of B, times one float of every row of A.
+#[inline(always)]
+unsafe fn step<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED: bool, const A: u8>(
+    a: &[*const f32; ROWS],
+    at: usize,
+    b: *const f32,
+    last: usize,
+    total: &mut [[V; VECTORS]; ROWS],
+) {
+    // SAFETY: the contract of `tile` covers all reads below.
+    unsafe {
+        let mut row_of_b = [V::splat(0.0); VECTORS];
+        for j in 0..VECTORS {
+            let from = b.add(j * V::LANES);
+            row_of_b[j] = if !PACKED && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
+        }
+        for i in 0..ROWS {
+            let value = V::splat(if A == rows::ADJACENT { *a[0].add(at + i) } else { *a[i].add(at) });
+            for j in 0..VECTORS {
+                total[i][j] = total[i][j].add_product(value, row_of_b[j]);
             }
         }
     }

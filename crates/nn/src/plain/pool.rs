@@ -46,6 +46,7 @@ pub(super) fn forward<R: Real>(window: &Window, pool: Pool, pass: &mut Forward<'
             Pool::Max => {
                 // A forward pass that is not for training keeps no marks.
                 let marks = &mut pass.marks[..];
+                marks.iter_mut().skip(image * outputs).take(outputs).for_each(|mark| *mark = 0);
                 each_cell(window, |o, i, cell| {
                     // A NaN must come through, or a broken run would look healthy.
                     if x[i] > y[o] || x[i].is_nan() {

@@ -24,7 +24,8 @@ pub enum Updater {
         #[serde(default = "rate::<1>")]
         learning_rate: Schedule,
     },
-    /// Momentum that looks ahead (Nesterov 1983): v ← μ v + rate · g; rate · g + μ v
+    /// Momentum that looks ahead (Nesterov 1983): v ← μ v + rate · g; rate · g + μ v. The velocity holds the rate of its
+    /// own steps, so a falling rate does not shrink what was gathered before (PyTorch's does).
     Nesterovs {
         /// How far a step goes.
         #[serde(default = "rate::<100>")]

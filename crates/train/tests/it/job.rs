@@ -1,0 +1,139 @@
+//! Job files: two languages, one meaning; and where in them something is wrong.
+
+use std::path::PathBuf;
+
+use paceline_train::{Error, Job};
+use tempfile::TempDir;
+
+const TOML: &str = r#"# a comment
+[data]
+train = "digits:train"
+test  = "digits:test"
+batch = 16
+class_weights = [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]
+
+[network]
+seed    = 5
+input   = { image = [8, 8, 1] }
+l2      = 0.001
+updater = { adam = { learning_rate = { step = { initial = 0.01, decay = 0.5, every = 3, per = "epoch" } } } }
+layers = [
+  { conv2d = { filters = 4, kernel = [3, 3], padding = "same", activation = "relu" } },
+  { output = { units = 10, activation = "softmax", loss = "negative_log_likelihood" } },
+]
+
+[train]
+epochs = 4
+checkpoint_every = 10
+"#;
+
+const JSON: &str = r#"{
+  "data": { "train": "digits:train", "test": "digits:test", "batch": 16,
+            "class_weights": [1, 1, 1, 1, 1, 1, 1, 1, 1, 2] },
+  "network": {
+    "seed": 5, "input": { "image": [8, 8, 1] }, "l2": 0.001,
+    "updater": { "adam": { "learning_rate":
+      { "step": { "initial": 0.01, "decay": 0.5, "every": 3, "per": "epoch" } } } },
+    "layers": [
+      { "conv2d": { "filters": 4, "kernel": [3, 3], "padding": "same", "activation": "relu" } },
+      { "output": { "units": 10, "activation": "softmax", "loss": "negative_log_likelihood" } }
+    ] },
+  "train": { "epochs": 4, "checkpoint_every": 10 }
+}"#;
+
+fn written(name: &str, text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("written");
+    (folder, path)
+}
+
+fn read(name: &str, text: &str, settings: &[&str]) -> Result<Job, Error> {
+    let (_folder, path) = written(name, text);
+    Job::read(&path, &settings.iter().map(|&setting| setting.to_owned()).collect::<Vec<_>>())
+}
+
+#[test]
+fn json_and_toml_say_the_same() {
+    let (toml, json) = (read("job.toml", TOML, &[]), read("job.json", JSON, &[]));
+    let toml = toml.expect("readable");
+    assert_eq!(toml, json.expect("readable"));
+    assert_eq!((toml.name.as_str(), toml.data.batch, toml.train.epochs), ("job", 16, 4));
+}
+
+#[test]
+fn settings_reach_numbers_texts_tables_and_lists() {
+    let settings = [
+        "data.batch=8",
+        "data.train=digits:",
+        "data.normaliser=\"min_max\"",
+        "network.layers.1.output.units=12",
+        "network.updater={ sgd = { learning_rate = 0.5 } }",
+        "network.layers.0={ dense = { units = 7 } }",
+        "train.steps=3",
+    ];
+    let job = read("job.toml", TOML, &settings).expect("readable");
+    let expected = TOML
+        .replace("batch = 16", "batch = 8\nnormaliser = \"min_max\"")
+        .replace("digits:train", "digits:")
+        .replace("units = 10", "units = 12")
+        .replace("epochs = 4", "epochs = 4\nsteps = 3");
+    let expected: String = expected
+        .lines()
+        .map(|line| match line.trim_start() {
+            rest if rest.starts_with("updater") => "updater = { sgd = { learning_rate = 0.5 } }\n".to_owned(),
+            rest if rest.starts_with("{ conv2d") => "{ dense = { units = 7 } },\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert_eq!(job, read("job.toml", &expected, &[]).expect("readable"));
+    assert_eq!(job, read("job.json", JSON, &settings).expect("readable"));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let cases = [
+        ("batch = 16", "batch = -1", 5, "`data.batch`"),
+        ("batch = 16", "bacth = 16", 5, "did you mean `batch`?"),
+        ("test  = ", "test_share = 2.0 #", 4, "`data.test_share` must be between 0 and 1, found 2"),
+        ("[network]", "[nteworks]", 8, "unknown key `nteworks`"),
+        ("seed    = 5", "seed    = \"five\"", 9, "`seed`"),
+        ("l2      =", "l_2     =", 11, "did you mean `l2`?"),
+        ("{ adam", "{ adamm", 12, "did you mean `adam`?"),
+        ("filters = 4", "filter = 4", 14, "layer 0 (conv2d): unknown key `filter`; did you mean `filters`?"),
+        ("units = 10", "units = 1.5", 15, "layer 1 (output)"),
+        ("epochs = 4", "workers = 3", 19, "`train.workers` must be 1"),
+        ("epochs = 4", "epochs 4", 19, ""),
+    ];
+    for (good, bad, line, part) in cases {
+        assert!(TOML.contains(good), "{good}");
+        match read("job.toml", &TOML.replace(good, bad), &[]) {
+            Err(Error::Job { line: Some(found), message, origin }) => {
+                assert!(origin.contains("job.toml"), "{origin}");
+                assert_eq!(found, line, "{bad}: {message}");
+                assert!(message.contains(part), "{bad}: {message}");
+            }
+            other => panic!("{bad}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn broken_json_is_told_with_its_line() {
+    match read("job.json", &JSON.replace("\"seed\": 5,", "\"seed\": 5;"), &[]) {
+        Err(Error::Job { line: Some(5), .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let error = read("job.json", &JSON.replace("epochs", "epoch"), &[]).expect_err("no such key").to_string();
+    assert!(error.contains("unknown key `epoch`; did you mean `epochs`?"), "{error}");
+}
+
+#[test]
+fn missing_tables_and_keys_are_named() {
+    let error = |text: &str| read("job.toml", text, &[]).expect_err("not a whole job").to_string();
+    assert!(error("").contains("missing table `data`"));
+    assert!(error("[data]\ntrain = \"digits:\"\n").contains("missing table `network`"));
+    assert!(error("[data]\n[network]\n").contains("missing key `train`"));
+    let error = error("[data]\ntrain = \"digits:\"\n[network]\nlayers = []\n");
+    assert!(error.contains("missing key `input`"), "{error}");
+}

@@ -1,0 +1,6 @@
+//! The crate from outside, one file for each thing that it does.
+
+mod custom;
+mod job;
+mod resume;
+mod weights;
