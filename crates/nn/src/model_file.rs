@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use paceline_model::{Progress, State};
-use safetensors::tensor::{Dtype, Metadata, SafeTensors};
+use safetensors::tensor::{Dtype, Metadata};
 use serde_json::{Map, Value, json};
 
 use crate::config::NetworkConfig;
@@ -177,11 +177,11 @@ impl ModelFile {
                 format!("a header of {header_length} bytes in a file of {length}"),
             ));
         }
-        let mut header = prefix.to_vec();
-        header.resize(8 + header_length as usize, 0);
-        file.read_exact(&mut header[8..]).map_err(fail)?;
-        let tensors = match SafeTensors::read_metadata(&header) {
-            Ok((_, tensors)) => tensors,
+        let mut header = vec![0; header_length as usize];
+        file.read_exact(&mut header).map_err(fail)?;
+        // Not `SafeTensors::read_metadata`, which wants the numbers too; places and shapes are checked here as well.
+        let tensors = match serde_json::from_slice::<Metadata>(&header) {
+            Ok(tensors) => tensors,
             Err(error) => return Err(wrong("a header of the safetensors format", error.to_string())),
         };
         let data = 8 + header_length;

@@ -1,0 +1,4 @@
+//! What the documents promise, run.
+
+mod documents;
+mod example;
