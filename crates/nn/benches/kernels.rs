@@ -108,9 +108,7 @@ fn measure(name: &str, json: &str, examples: usize, peak: f64) {
 /// Floating-point operations of one product for one example.
 fn flops(kind: &str, output: Shape, parameters: usize) -> f64 {
     match kind {
-        "conv2d" | "dense" | "output" => {
-            2.0 * (parameters - output.channels()) as f64 * output.positions() as f64
-        }
+        "conv2d" | "dense" | "output" => 2.0 * (parameters - output.channels()) as f64 * output.positions() as f64,
         _ => 0.0,
     }
 }

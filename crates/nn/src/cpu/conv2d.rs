@@ -155,7 +155,12 @@ pub(super) fn forward(instructions: Instructions, geometry: &Geometry, relu: boo
                 b_is_packed: true,
                 c: &mut y[filter..],
                 c_rows: Rows::Every(filters),
-                sum: Sum { runs: geometry.packed_runs(count), steps: geometry.run, a_step: 1, b_step: columns.packed(count) },
+                sum: Sum {
+                    runs: geometry.packed_runs(count),
+                    steps: geometry.run,
+                    a_step: 1,
+                    b_step: columns.packed(count),
+                },
                 bias: pass.bias.get(filter..filter + count),
                 add: false,
                 relu,

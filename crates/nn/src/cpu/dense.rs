@@ -89,15 +89,7 @@ fn input_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pas
             let steps = BLOCK.min(outputs - k);
             let width = columns.packed(count);
             let packed = &mut pass.scratch[..steps * width];
-            pack_transposed(
-                instructions,
-                pass.weights,
-                outputs,
-                first..first + count,
-                k..k + steps,
-                width,
-                packed,
-            );
+            pack_transposed(instructions, pass.weights, outputs, first..first + count, k..k + steps, width, packed);
             Panel {
                 rows: pass.examples,
                 columns: count,

@@ -7,13 +7,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Below, the result is 0 (or a subnormal number); above, it is infinite.
-    let clamped = if x > 88.8 {
-        88.8
-    } else if x < -87.4 {
-        -87.4
-    } else {
-        x
-    };
+    let clamped = x.clamp(-87.4, 88.8);
     // Adding and subtracting 1.5 · 2²³ rounds to the nearest integer and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let shifted = clamped * std::f32::consts::LOG2_E + ROUND;
@@ -24,7 +18,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     p = p * r + 8.333_452e-3;
     p = p * r + 4.166_579_6e-2;
     p = p * r + 1.666_666_5e-1;
-    p = p * r + 5.000_000_1e-1;
+    p = p * r + 0.5;
     let e = p * r * r + r + 1.0;
     // Two halves of the power, so that neither leaves the range of exponents.
     let power = n as i32;
@@ -44,13 +38,7 @@ pub(crate) fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     const LIMIT: f32 = 7.904;
-    let t = if x > LIMIT {
-        LIMIT
-    } else if x < -LIMIT {
-        -LIMIT
-    } else {
-        x
-    };
+    let t = x.clamp(-LIMIT, LIMIT);
     let s = t * t;
     let mut p = -2.760_768_5e-16;
     p = p * s + 2.000_188e-13;
@@ -60,7 +48,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     p = p * s + 6.372_619_4e-4;
     p = p * s + 4.893_524_6e-3;
     let mut q = 1.198_258_4e-6;
-    q = q * s + 1.185_347_06e-4;
+    q = q * s + 1.185_347_1e-4;
     q = q * s + 2.268_434_6e-3;
     q = q * s + 4.893_525_3e-3;
     let y = t * p / q;

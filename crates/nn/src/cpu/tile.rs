@@ -6,6 +6,7 @@
 //! images where they lie (nothing is unrolled into columns) and both of their gradients.
 
 #![expect(unsafe_code, reason = "the innermost loop works on raw pointers; `Sum` says what they must reach")]
+#![expect(clippy::needless_range_loop, reason = "rows and vectors of a tile are indices of several arrays at once")]
 
 use super::vector::Vector;
 
@@ -68,6 +69,12 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
         let last = columns - (VECTORS - 1) * V::LANES;
         let b_step = if PACKED { VECTORS * V::LANES } else { sum.b_step };
         let mut total = [[V::splat(0.0); VECTORS]; ROWS];
+        // The gradient of weights is far away when it is written; it can come while the products are computed.
+        if A == rows::ADJACENT {
+            for row in c {
+                (0..VECTORS).for_each(|j| V::prefetch(row.add(j * V::LANES)));
+            }
+        }
         for &(a_run, b_run) in sum.runs {
             let mut at = a_run;
             let mut b = b.add(b_run);

@@ -22,6 +22,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// Writes the first `count` lanes.
     unsafe fn store_part(self, to: *mut f32, count: usize);
+    /// Asks for the line at `at`, which will be written soon.
+    unsafe fn prefetch(at: *const f32);
     unsafe fn add(self, other: Self) -> Self;
     /// `a · b + self`
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
@@ -87,6 +89,8 @@ impl Vector for Plain {
             unsafe { *to.add(lane) = *value };
         }
     }
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const f32) {}
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
@@ -164,6 +168,10 @@ mod x86 {
             unsafe { _mm512_mask_storeu_ps(to, mask16(count), self) }
         }
         #[inline(always)]
+        unsafe fn prefetch(at: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
             unsafe { _mm512_add_ps(self, other) }
         }
@@ -238,6 +246,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn store_part(self, to: *mut f32, count: usize) {
             unsafe { _mm256_maskstore_ps(to, mask8(count), self) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch(at: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {

@@ -190,7 +190,8 @@ mod tests {
     }
 
     fn state(count: usize) -> State {
-        let wave = |phase: f32| Flat::from_slice(&(0..count).map(|i| (i as f32 * 0.37 + phase).sin()).collect::<Vec<_>>());
+        let wave =
+            |phase: f32| Flat::from_slice(&(0..count).map(|i| (i as f32 * 0.37 + phase).sin()).collect::<Vec<_>>());
         State { parameters: wave(0.0), gradient: wave(1.0), slots: vec![wave(2.0)], running: Flat::zeros(0) }
     }
 

@@ -21,7 +21,8 @@ fn every_example_job_and_the_job_of_the_readme_can_be_built() {
     }
     assert!(jobs >= 2, "only {jobs} examples");
     let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
-    let block = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a job in the README");
+    let block =
+        readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a job in the README");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("readme.toml");
     std::fs::write(&path, block).expect("a temporary file");
@@ -76,6 +77,8 @@ fn the_guide_names_every_activation_loss_and_updater() {
     }
     for name in names(&listed(&guide, "Weight initialisations")).into_iter().take(13) {
         let network = job("weight_init", &name, "mse");
-        assert!(name == "xavier" || *network.config().defaults.weight_init.as_ref().expect("set") != WeightInit::Xavier);
+        assert!(
+            name == "xavier" || *network.config().defaults.weight_init.as_ref().expect("set") != WeightInit::Xavier
+        );
     }
 }
