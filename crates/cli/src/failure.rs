@@ -36,7 +36,11 @@ pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
 fn is_description(error: &nn::Error) -> bool {
     matches!(
         error,
-        nn::Error::Config { .. } | nn::Error::Layer { .. } | nn::Error::Shape { .. } | nn::Error::Incomplete(_)
+        nn::Error::Config { .. }
+            | nn::Error::Layer { .. }
+            | nn::Error::Shape { .. }
+            | nn::Error::TooLarge { .. }
+            | nn::Error::Incomplete(_)
     )
 }
 

@@ -92,7 +92,7 @@ impl Bar {
 
     fn tell(&mut self, event: &Event) {
         match event {
-            Event::Started { steps_per_epoch, epochs, resumed_at, .. } => {
+            Event::Started { steps_per_epoch, epochs, steps, resumed_at, .. } => {
                 (self.steps, self.epochs) = (*steps_per_epoch, *epochs);
                 eprintln!("{}", beginning(event));
                 self.bar.set_style(
@@ -100,7 +100,7 @@ impl Bar {
                         .expect("a template that indicatif knows")
                         .progress_chars("=> "),
                 );
-                self.bar.set_length(steps_per_epoch.saturating_mul(*epochs));
+                self.bar.set_length(*steps);
                 self.bar.set_position(*resumed_at);
                 self.bar.reset_eta();
             }

@@ -1,3 +1,4 @@
+use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 
 /// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
@@ -42,12 +43,15 @@ impl<T: Number> Flat<T> {
         flat
     }
 
-    /// Grows to at least `len` numbers; what it held is kept.
-    pub fn grow(&mut self, len: usize) {
+    /// Grows to at least `len` numbers; what it held is kept. Fails if there is not that much memory.
+    pub fn grow(&mut self, len: usize) -> Result<(), TryReserveError> {
+        let lines = len.div_ceil(LINE);
         if len > self.len {
-            self.lines.resize(len.div_ceil(LINE), Line([T::default(); LINE]));
+            self.lines.try_reserve_exact(lines.saturating_sub(self.lines.len()))?;
+            self.lines.resize(lines.max(self.lines.len()), Line([T::default(); LINE]));
             self.len = len;
         }
+        Ok(())
     }
 }
 
@@ -93,9 +97,10 @@ mod tests {
             assert_eq!(flat.len(), len);
             assert_eq!(flat.as_ptr() as usize % 64, 0);
             flat.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
-            flat.grow(len + 5);
+            flat.grow(len + 5).expect("five more floats");
             assert_eq!(flat.len(), len + 5);
             assert!(flat[..len].iter().enumerate().all(|(i, v)| *v == i as f32));
+            assert!(flat.grow(usize::MAX / 8).is_err());
         }
     }
 }

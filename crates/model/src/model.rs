@@ -13,6 +13,14 @@ pub enum Error {
         /// What the batch has.
         found: String,
     },
+    /// A batch that needs more memory than there is.
+    #[error("a batch of {examples} examples needs {} MiB for its activations, and there is not that much memory: lower `data.batch`, or make the network smaller", bytes >> 20)]
+    OutOfMemory {
+        /// Examples in the batch.
+        examples: usize,
+        /// What was asked for.
+        bytes: usize,
+    },
     /// A class index that the model has no output for.
     #[error("example {example} has class {class}, but the model has {classes} classes (0 to {})", classes - 1)]
     ClassOutOfRange {

@@ -160,7 +160,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Lets `{ custom = { name = "…", options = { … } } }` make a layer.
+    /// Lets `{ custom = { kind = "…", options = { … } } }` make a layer.
     pub fn layer<L, F>(mut self, name: &str, make: F) -> Self
     where
         L: Layer,

@@ -33,6 +33,14 @@ pub enum Error {
         /// What comes in.
         found: String,
     },
+    /// A network with more parameters than there is memory for.
+    #[error("the network has {parameters} parameters, which take {} MiB with gradient and updater: there is not that much memory", bytes >> 20)]
+    TooLarge {
+        /// Trained numbers.
+        parameters: usize,
+        /// What they take.
+        bytes: usize,
+    },
     /// A network without layers, or without a loss at its end.
     #[error("a network needs {0}")]
     Incomplete(&'static str),

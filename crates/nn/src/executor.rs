@@ -69,7 +69,7 @@ impl<K: Kernels> Executor<K> {
             let expected = "something to learn from".into();
             return Err(Error::BadBatch { what: "targets", expected, found: "none".into() });
         }
-        let plan = self.plan(batch.examples(), Purpose::Train);
+        let plan = self.plan(batch.examples(), Purpose::Train)?;
         let sum = self.forward(plan, batch, parameters, running);
         let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
         let plan = &plans[plan];
@@ -121,7 +121,7 @@ impl<K: Kernels> Executor<K> {
         running: &[K::R],
     ) -> Result<(&[K::R], Option<Loss>), Error> {
         check(&self.network, batch)?;
-        let plan = self.plan(batch.examples(), Purpose::Predict);
+        let plan = self.plan(batch.examples(), Purpose::Predict)?;
         let mut idle = std::mem::take(&mut self.idle_running);
         idle.copy_from_slice(running);
         let sum = self.forward(plan, batch, parameters, &mut idle);
@@ -172,18 +172,19 @@ impl<K: Kernels> Executor<K> {
     }
 
     /// The plan for this many examples, made now if it is not there yet.
-    fn plan(&mut self, examples: usize, purpose: Purpose) -> usize {
+    fn plan(&mut self, examples: usize, purpose: Purpose) -> Result<usize, Error> {
         if let Some(found) = self.plans.iter().position(|p| p.examples == examples && p.purpose == purpose) {
-            return found;
+            return Ok(found);
         }
         if self.plans.len() == CACHED_PLANS {
             self.plans.remove(0);
         }
         let plan = Plan::new(&self.network, examples, purpose, K::LOWERING, |node, n| self.kernels.needs(node, n));
-        self.arena.grow(plan.arena);
+        let bytes = plan.arena.saturating_mul(size_of::<K::R>());
+        self.arena.grow(plan.arena).map_err(|_| Error::OutOfMemory { examples, bytes })?;
         self.marks.resize(self.marks.len().max(plan.marks), 0);
         self.plans.push(plan);
-        self.plans.len() - 1
+        Ok(self.plans.len() - 1)
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Event {
         steps_per_epoch: u64,
         /// Epochs to run.
         epochs: u64,
+        /// Steps of the whole run.
+        steps: u64,
         /// Steps that were taken before, by the run that is resumed.
         resumed_at: u64,
         /// The vector instructions in use.

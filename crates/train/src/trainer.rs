@@ -244,6 +244,7 @@ impl<'a> Run<'a> {
             examples: self.trainer.train.examples(),
             steps_per_epoch: self.loader.steps_per_epoch(),
             epochs: options.epochs,
+            steps: self.loader.steps_per_epoch().saturating_mul(options.epochs).min(options.steps.unwrap_or(u64::MAX)),
             resumed_at: self.worker.progress.iteration,
             instructions: Instructions::detect().name(),
         });

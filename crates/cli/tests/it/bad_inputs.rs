@@ -248,3 +248,10 @@ fn an_unwritable_output_folder_is_refused() {
     let export = ["data", "export", "digits:", "file/below"];
     refuses(folder.path(), &export, 1, &["`file/below`"]);
 }
+
+#[test]
+fn a_network_larger_than_the_memory_is_refused() {
+    let folder = folder("digits:");
+    let setting = "network.layers.0.dense.units=300000000000";
+    refuses(folder.path(), &["train", "job.toml", "--set", setting], 2, &["parameters", "there is not that much memory"]);
+}

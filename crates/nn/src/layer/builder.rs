@@ -100,7 +100,14 @@ impl<'a> Builder<'a> {
 
     pub(super) fn finish(self, config: NetworkConfig) -> Result<Network, Error> {
         let loss = self.loss.ok_or(Error::Incomplete("an `output` or `loss` layer at its end"))?;
-        Ok(Network::from_parts(config, self.layers, self.parameters, self.running, self.nodes, loss))
+        let network = Network::from_parts(config, self.layers, self.parameters, self.running, self.nodes, loss);
+        // Asked for and given back: better a sentence now than an abort later.
+        let (parameters, buffers) = (network.parameter_count(), 2 + network.segments().slots());
+        let numbers = parameters.saturating_mul(buffers);
+        if Vec::<f32>::new().try_reserve_exact(numbers).is_err() {
+            return Err(Error::TooLarge { parameters, bytes: numbers.saturating_mul(4) });
+        }
+        Ok(network)
     }
 
     fn parameter_count(&self) -> usize {
