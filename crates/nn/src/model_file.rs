@@ -26,6 +26,9 @@ use crate::{Error, Network, Registry};
 /// The version that is written, and the newest that is read.
 pub const VERSION: u32 = 1;
 
+/// Numbers that are turned into bytes at a time.
+const CHUNK: usize = 16 * 1024;
+
 /// A header beyond this is not one of ours.
 const LONGEST_HEADER: u64 = 64 << 20;
 
@@ -110,7 +113,7 @@ impl ModelFile {
         let fail = |action, source| Error::File { action, path: path.to_owned(), source };
         let written = (|| {
             let mut file = File::create(&beside)?;
-            self.write(&mut io::BufWriter::new(&mut file))?;
+            self.write(&mut file)?;
             file.sync_all()
         })();
         written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
@@ -142,9 +145,12 @@ impl ModelFile {
         header.resize(header.len().next_multiple_of(8), b' ');
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(&header)?;
+        let mut bytes = Vec::with_capacity(4 * CHUNK);
         for entry in &entries {
-            for value in &entry.buffer.of(&self.state)[entry.range.clone()] {
-                out.write_all(&value.to_le_bytes())?;
+            for values in entry.buffer.of(&self.state)[entry.range.clone()].chunks(CHUNK) {
+                bytes.clear();
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+                out.write_all(&bytes)?;
             }
         }
         out.flush()

@@ -253,5 +253,10 @@ fn an_unwritable_output_folder_is_refused() {
 fn a_network_larger_than_the_memory_is_refused() {
     let folder = folder("digits:");
     let setting = "network.layers.0.dense.units=300000000000";
-    refuses(folder.path(), &["train", "job.toml", "--set", setting], 2, &["parameters", "there is not that much memory"]);
+    refuses(
+        folder.path(),
+        &["train", "job.toml", "--set", setting],
+        2,
+        &["parameters", "there is not that much memory"],
+    );
 }
