@@ -31,6 +31,9 @@ pub(super) struct Geometry {
     run: usize,
     /// Start of every weight of a window in the image.
     cells: Vec<u32>,
+    /// The same column after column, and where each lies in the outputs: neighbours down do not share a row of pixels, so
+    /// that what one tile adds to is not what it has just written.
+    down: [Vec<u32>; 2],
     /// Start of every row of positions of a block, in the images and in the outputs.
     lines: Vec<(usize, usize)>,
     columns: Columns,
@@ -56,6 +59,14 @@ impl Geometry {
                 positions.extend((0..w.out[1]).map(|x| (start + pixel(0, x * w.stride[1])) as u32));
             }
         }
+        let mut down = [Vec::with_capacity(positions.len()), Vec::with_capacity(positions.len())];
+        for n in 0..block {
+            for (x, y) in (0..w.out[1]).flat_map(|x| (0..w.out[0]).map(move |y| (x, y))) {
+                let position = n * w.positions() + y * w.out[1] + x;
+                down[0].push(positions[position]);
+                down[1].push((position * conv.filters) as u32);
+            }
+        }
         let depth = conv.group_channels();
         let cell = |ky: usize, kx: usize| pixel(ky * w.dilation[0], kx * w.dilation[1]);
         // Without gaps between cells and groups, a whole row of the window is one run.
@@ -75,7 +86,7 @@ impl Geometry {
         let last = columns.packed(columns.panels().last().map_or(0, |(_, count)| count));
         let packed_runs =
             [columns.width, last].map(|width| runs.iter().map(|&(start, row)| (start, row * width)).collect());
-        Self { conv, image, block, positions, runs, packed_runs, run, cells, lines, columns, run_columns }
+        Self { conv, image, block, positions, down, runs, packed_runs, run, cells, lines, columns, run_columns }
     }
 
     /// Floats of scratch of the forward pass: all weights packed, and a block of padded images.
@@ -279,7 +290,7 @@ fn input_gradient(
     dx: &mut [f32],
 ) {
     let conv = &geometry.conv;
-    let (filters, per_group) = (conv.filters, conv.group_filters());
+    let per_group = conv.group_filters();
     let columns = geometry.run_columns;
     let mut panels = packed.chunks_exact(per_group * columns.width);
     dx.fill(0.0);
@@ -290,11 +301,11 @@ fn input_gradient(
                     rows: images * conv.window.positions(),
                     columns: count,
                     a: &dy[group * per_group..],
-                    a_rows: Rows::Every(filters),
+                    a_rows: Rows::At(&geometry.down[1]),
                     b: panels.next().expect("room for every panel"),
                     b_is_packed: true,
                     c: &mut dx[start + group * conv.group_channels() + first..],
-                    c_rows: Rows::At(&geometry.positions),
+                    c_rows: Rows::At(&geometry.down[0]),
                     sum: Sum { runs: &[(0, 0)], steps: per_group, a_step: 1, b_step: columns.packed(count) },
                     bias: None,
                     add: true,

@@ -67,6 +67,7 @@ impl Panel<'_> {
             assert!(last(self.a_rows) + a_reach < self.a.len(), "a panel reads A to its end at most");
             let room = if self.b_is_packed { self.sum.b_step } else { self.columns };
             assert!(b_reach + room <= self.b.len(), "a panel reads B to its end at most");
+            assert!(!self.b_is_packed || self.sum.b_step >= self.columns, "a packed row holds all columns");
         }
         assert!(last(self.c_rows) + self.columns <= self.c.len(), "a panel writes C to its end at most");
         assert!(self.bias.is_none_or(|bias| bias.len() >= self.columns), "a bias for every column");
@@ -90,6 +91,7 @@ impl Panel<'_> {
             Finish { add: self.add, bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr), relu: self.relu };
         let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
         let (sum, columns) = (self.sum, self.columns);
+        assert!(!PACKED || sum.b_step == VECTORS * V::LANES, "packed rows are whole vectors");
         let mut row = 0;
         while row < self.rows {
             let live = ROWS.min(self.rows - row);
