@@ -4,7 +4,7 @@ The data stays as bytes in memory; a batch is picked by shuffled indices and sca
 is needed, and the loss is read once, at the end. The last line on standard output is a JSON
 `finished` event in the shape of ours.
 
-The networks here and the job files in `bench/jobs/` describe the same arithmetic; `bench/run.py`
+The networks here and the job files in `bench/jobs/` describe the same amount of arithmetic; `bench/run.py`
 stops when their parameter counts differ.
 """
 

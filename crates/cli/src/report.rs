@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Scores};
+use paceline::train::{Event, Measures, Scores};
 
 use crate::arguments::Events;
 
@@ -147,7 +147,11 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::Evaluation { epoch, scores } => {
             let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
-            format!("epoch {}/{epochs}: test loss {:.4}{accuracy}", epoch + 1, scores.score())
+            let more = match &scores.measures {
+                Measures::Values(values) => values.average().rmse.map(|r| format!(", RMSE {r:.4}")).unwrap_or_default(),
+                Measures::Classes(_) => accuracy,
+            };
+            format!("epoch {}/{epochs}: test loss {:.4}{more}", epoch + 1, scores.score())
         }
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
         _ => String::new(),

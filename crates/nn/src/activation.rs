@@ -144,8 +144,8 @@ impl Activation {
         let of = R::of;
         match self {
             Activation::Identity => x,
-            Activation::Relu => x.max(R::ZERO),
-            Activation::Relu6 => x.max(R::ZERO).min(of(6.0)),
+            Activation::Relu => at_least(x, R::ZERO),
+            Activation::Relu6 => at_most(at_least(x, R::ZERO), of(6.0)),
             Activation::LeakyRelu { alpha } => above(x, R::ZERO, x, of(f64::from(alpha)) * x),
             Activation::ThresholdedRelu { theta } => above(x, of(f64::from(theta)), x, R::ZERO),
             Activation::Cube => x * x * x,
@@ -156,9 +156,9 @@ impl Activation {
             }
             Activation::Sigmoid => sigmoid(x),
             Activation::Tanh => x.tanh(),
-            Activation::RectifiedTanh => x.max(R::ZERO).tanh(),
-            Activation::HardTanh => x.max(-R::ONE).min(R::ONE),
-            Activation::HardSigmoid => (of(0.2) * x + of(0.5)).max(R::ZERO).min(R::ONE),
+            Activation::RectifiedTanh => at_least(x, R::ZERO).tanh(),
+            Activation::HardTanh => at_most(at_least(x, -R::ONE), R::ONE),
+            Activation::HardSigmoid => at_most(at_least(of(0.2) * x + of(0.5), R::ZERO), R::ONE),
             Activation::Softplus => softplus(x),
             Activation::Softsign => x / (R::ONE + x.abs()),
             Activation::Swish => x * sigmoid(x),
@@ -225,6 +225,18 @@ impl Activation {
             Activation::Softmax | Activation::RandomRelu { .. } => unreachable!("not element-wise"),
         }
     }
+}
+
+/// Not `max`, which swallows a NaN: a broken run must not look healthy.
+#[inline(always)]
+fn at_least<R: Real>(x: R, low: R) -> R {
+    if x < low { low } else { x }
+}
+
+/// Not `min`, for the same reason.
+#[inline(always)]
+fn at_most<R: Real>(x: R, high: R) -> R {
+    if x > high { high } else { x }
 }
 
 #[inline(always)]

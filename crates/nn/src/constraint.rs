@@ -30,6 +30,19 @@ fn one() -> f32 {
 }
 
 impl Constraint {
+    /// What cannot be, if anything.
+    pub(crate) fn problem(self) -> Option<String> {
+        match self {
+            Constraint::MaxNorm { norm } if norm <= 0.0 || norm.is_nan() => {
+                Some(format!("`norm` must be above 0, found {norm}"))
+            }
+            Constraint::MinMaxNorm { min, max, rate } if !(0.0 <= min && min <= max && (0.0..=1.0).contains(&rate)) => {
+                Some(format!("expected 0 ≤ `min` ≤ `max` and `rate` from 0 to 1, found {min}, {max} and {rate}"))
+            }
+            _ => None,
+        }
+    }
+
     /// Projects `weights`, whose last dimension has `outputs` entries.
     pub(crate) fn project(self, weights: &mut [f32], outputs: usize) {
         if self == Constraint::NonNegative {

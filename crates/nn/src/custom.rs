@@ -57,7 +57,7 @@ pub struct Backward<'a, R> {
     pub dy: &'a [R],
     /// To be added to: slope of the loss by the parameters.
     pub gradients: &'a mut [R],
-    /// To be written: slope of the loss by what went in.
+    /// To be written: slope of the loss by what went in. Empty where nobody needs it, as before the first trained layer.
     pub dx: &'a mut [R],
 }
 

@@ -3,7 +3,7 @@ use std::ops::Range;
 use paceline_model::{Batch, Error, Loss, Model, Progress, State};
 
 use crate::Network;
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, Instructions};
 use crate::executor::Executor;
 use crate::updater::SegmentTable;
 
@@ -16,14 +16,17 @@ pub struct Engine {
 impl Engine {
     /// An engine for this network.
     pub fn new(network: Network) -> Self {
-        let segments = network.segments().clone();
-        Self { executor: Executor::new(network, Cpu::detect()), segments }
+        Self::with_instructions(network, Instructions::detect())
     }
 
-    /// The same engine without instructions beyond what every machine of this architecture has.
-    pub fn portable(network: Network) -> Self {
+    /// An engine that uses these instructions and no better ones.
+    ///
+    /// # Panics
+    ///
+    /// If they are not among [`Instructions::available`].
+    pub fn with_instructions(network: Network, instructions: Instructions) -> Self {
         let segments = network.segments().clone();
-        Self { executor: Executor::new(network, Cpu::portable()), segments }
+        Self { executor: Executor::new(network, Cpu::new(instructions)), segments }
     }
 
     /// Fills memory with NaN as soon as nobody should read it any more; for tests, it costs time.

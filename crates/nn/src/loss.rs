@@ -81,9 +81,6 @@ impl PartialEq for NamedLoss {
     }
 }
 
-/// Outputs are kept this far from 0 and 1 before a logarithm is taken of them.
-const EDGE: f64 = 1e-7;
-
 impl Loss {
     /// Every loss of this crate, for tests and listings.
     pub const ALL: [Loss; 15] = [
@@ -130,24 +127,24 @@ impl Loss {
         };
         match self {
             Loss::CrossEntropy | Loss::SparseCrossEntropy => each(slope, &|t, y| {
-                let p = y.max(of(EDGE));
-                (-t * p.ln(), if y >= of(EDGE) { -t / p } else { R::ZERO })
+                let p = y.max(R::EDGE);
+                (-t * p.ln(), if y >= R::EDGE { -t / p } else { R::ZERO })
             }),
             Loss::BinaryCrossEntropy => each(slope, &|t, y| {
-                let p = y.max(of(EDGE)).min(of(1.0 - EDGE));
-                (-t * p.ln() - (R::ONE - t) * (R::ONE - p).ln(), (p - t) / (p * (R::ONE - p)))
+                let (p, q) = (y.max(R::EDGE), (R::ONE - y).max(R::EDGE));
+                (-t * p.ln() - (R::ONE - t) * q.ln(), (R::ONE - t) / q - t / p)
             }),
             Loss::Mse => each(slope, &|t, y| (mean * (y - t) * (y - t), of(2.0) * mean * (y - t))),
             Loss::L2 => each(slope, &|t, y| ((y - t) * (y - t), of(2.0) * (y - t))),
             Loss::Mae => each(slope, &|t, y| (mean * (y - t).abs(), mean * (y - t).sign())),
             Loss::L1 => each(slope, &|t, y| ((y - t).abs(), (y - t).sign())),
             Loss::Mape => each(slope, &|t, y| {
-                let scale = of(100.0) * mean / t.abs().max(of(EDGE));
+                let scale = of(100.0) * mean / t.abs().max(R::EDGE);
                 (scale * (y - t).abs(), scale * (y - t).sign())
             }),
             Loss::Msle => each(slope, &|t, y| {
-                let up = (R::ONE + y).max(of(EDGE));
-                let d = up.ln() - (R::ONE + t).max(of(EDGE)).ln();
+                let up = (R::ONE + y).max(R::EDGE);
+                let d = up.ln() - (R::ONE + t).max(R::EDGE).ln();
                 (mean * d * d, of(2.0) * mean * d / up)
             }),
             Loss::CosineProximity => {
@@ -157,10 +154,10 @@ impl Loss {
                     tt += t * t;
                     yy += y * y;
                 }
-                let norms = (tt.sqrt() * yy.sqrt()).max(of(EDGE));
+                let norms = (tt.sqrt() * yy.sqrt()).max(R::EDGE);
                 let cosine = ty / norms;
                 for ((&t, &y), s) in target.iter().zip(output).zip(slope) {
-                    *s = -(t / norms - cosine * y / yy.max(of(EDGE)));
+                    *s = -(t / norms - cosine * y / yy.max(R::EDGE));
                 }
                 -cosine
             }
@@ -173,11 +170,11 @@ impl Loss {
                 (gap * gap, -of(2.0) * gap * t)
             }),
             Loss::KlDivergence => each(slope, &|t, y| {
-                let (p, q) = (t.max(of(EDGE)), y.max(of(EDGE)));
+                let (p, q) = (t.max(R::EDGE), y.max(R::EDGE));
                 if t > R::ZERO { (t * (p / q).ln(), -t / q) } else { (R::ZERO, R::ZERO) }
             }),
             Loss::Poisson => each(slope, &|t, y| {
-                let p = y.max(of(EDGE));
+                let p = y.max(R::EDGE);
                 (y - t * p.ln(), R::ONE - t / p)
             }),
             Loss::Wasserstein => each(slope, &|t, y| (mean * t * y, mean * t)),

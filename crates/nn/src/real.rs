@@ -21,6 +21,8 @@ pub trait Real:
     const ZERO: Self;
     /// 1.
     const ONE: Self;
+    /// What numbers are kept above before a logarithm is taken of them, or something is divided by them.
+    const EDGE: Self;
     /// The nearest number to `value`.
     fn of(value: f64) -> Self;
     /// The number itself, with the precision that it has.
@@ -59,10 +61,6 @@ pub trait Real:
     fn is_nan(self) -> bool {
         self.to_f64().is_nan()
     }
-    /// The nearest `f32`.
-    fn to_f32(self) -> f32 {
-        self.to_f64() as f32
-    }
     /// −1, 0 or 1.
     fn sign(self) -> Self {
         if self > Self::ZERO {
@@ -76,10 +74,11 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ty, $exp:path, $tanh:path, $erf:path, $row:ident, $forward:ident, $backward:ident) => {
+    ($type:ty, $edge:literal, $exp:path, $tanh:path, $erf:path, $row:ident, $forward:ident, $backward:ident) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const EDGE: Self = $edge;
             #[inline(always)]
             fn of(value: f64) -> Self {
                 value as $type
@@ -145,5 +144,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, crate::cpu::math::exp, crate::cpu::math::tanh, libm::erff, row_f32, forward_f32, backward_f32);
-real!(f64, f64::exp, f64::tanh, libm::erf, row_f64, forward_f64, backward_f64);
+real!(f32, 1e-7, crate::cpu::math::exp, crate::cpu::math::tanh, libm::erff, row_f32, forward_f32, backward_f32);
+real!(f64, 1e-300, f64::exp, f64::tanh, libm::erf, row_f64, forward_f64, backward_f64);

@@ -5,6 +5,7 @@ use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
 use paceline_nn::{Engine, ModelFile, Registry};
 
+use crate::scores::name_outputs;
 use crate::trainer::{fits_features, read_extra};
 use crate::{Error, Scores, evaluate};
 
@@ -54,8 +55,8 @@ impl SavedModel {
             Some(SchemaTarget::Values { columns }) => columns.clone(),
             _ => Vec::new(),
         };
-        if outputs == 1 && names.len() == 2 {
-            return names;
+        if self.predicts_classes() {
+            return name_outputs(&names, outputs);
         }
         (names.len()..outputs).for_each(|n| names.push(n.to_string()));
         names
@@ -70,7 +71,7 @@ impl SavedModel {
     pub fn evaluate(&mut self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
         fits_features(&self.file.network, &*source, "given")?;
         let options = self.loader_options(batch);
-        evaluate(&mut self.engine, &self.file.state, source, options)
+        evaluate(&mut self.engine, &self.file.state, self.file.network.output().len(), source, options)
     }
 
     /// Hands every batch with its outputs, row after row, to `each`.
@@ -104,9 +105,11 @@ impl SavedModel {
 pub(crate) fn load(path: &Path, registry: &Registry) -> Result<ModelFile, Error> {
     use paceline_nn::Error as Refused;
     ModelFile::load_with_registry(path, registry).map_err(|error| match error {
-        Refused::Config { .. } | Refused::Layer { .. } | Refused::Shape { .. } | Refused::Incomplete(_) => {
-            untrusted(path, "a network that can be made".into(), error.to_string())
-        }
+        Refused::Config { .. }
+        | Refused::Layer { .. }
+        | Refused::Shape { .. }
+        | Refused::TooLarge { .. }
+        | Refused::Incomplete(_) => untrusted(path, "a network that can be made".into(), error.to_string()),
         other => Error::Network(other),
     })
 }

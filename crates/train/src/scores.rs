@@ -2,7 +2,7 @@ use std::fmt;
 
 use paceline_data::{Loader, LoaderOptions, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
-use paceline_nn::evaluation::{Classification, Regression};
+use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -15,6 +15,8 @@ pub struct Scores {
     pub loss: Loss,
     /// What else can be told, by the kind of targets.
     pub measures: Measures,
+    /// For classes: how well each is told from the rest, at every threshold.
+    pub roc: Option<MultiClassRoc>,
 }
 
 /// What can be told besides the loss.
@@ -32,6 +34,11 @@ impl Scores {
         self.loss.mean()
     }
 
+    /// The area under the ROC curve, one class against the rest, as the mean over the classes; nothing for numbers.
+    pub fn auc(&self) -> Option<f64> {
+        self.roc.as_ref().and_then(MultiClassRoc::macro_auc)
+    }
+
     /// The share of examples whose class was told right; nothing for numbers.
     pub fn accuracy(&self) -> Option<f64> {
         match &self.measures {
@@ -45,7 +52,12 @@ impl fmt::Display for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "loss {:.5}", self.score())?;
         match &self.measures {
-            Measures::Classes(classes) => classes.fmt(f),
+            Measures::Classes(classes) => {
+                if let Some(auc) = self.auc() {
+                    writeln!(f, "AUC  {auc:.5}")?;
+                }
+                classes.fmt(f)
+            }
             Measures::Values(values) => values.fmt(f),
         }
     }
@@ -63,6 +75,7 @@ impl Serialize for Scores {
                 map.serialize_entry("recall", &average.recall)?;
                 map.serialize_entry("f1", &average.f1)?;
                 map.serialize_entry("mcc", &classes.mcc())?;
+                map.serialize_entry("auc", &self.auc())?;
             }
             Measures::Values(values) => {
                 let average = values.average();
@@ -76,6 +89,9 @@ impl Serialize for Scores {
     }
 }
 
+/// Thresholds of the ROC curves: bounded memory however large the data is.
+const ROC_STEPS: usize = 1000;
+
 /// Collects scores batch by batch.
 pub struct Evaluator {
     scores: Scores,
@@ -83,16 +99,19 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For targets of this kind; nothing for data without targets.
-    pub fn new(targets: &TargetShape) -> Option<Self> {
+    /// For targets of this kind and a model with so many outputs; nothing for data without targets.
+    pub fn new(targets: &TargetShape, outputs: usize) -> Option<Self> {
+        let mut roc = None;
         let measures = match targets {
             TargetShape::None => return None,
             TargetShape::Classes { names } => {
-                Measures::Classes(Classification::new(names.clone()).with_top_n(top(names)))
+                let names = name_outputs(names, outputs);
+                roc = Some(MultiClassRoc::new(names.clone(), Thresholds::Steps(ROC_STEPS)));
+                Measures::Classes(Classification::new(names.clone()).with_top_n(top(&names)))
             }
             TargetShape::Values { names } => Measures::Values(Regression::new(names.clone())),
         };
-        Some(Self { scores: Scores { loss: Loss::default(), measures }, outputs: Vec::new() })
+        Some(Self { scores: Scores { loss: Loss::default(), measures, roc }, outputs: Vec::new() })
     }
 
     /// Judges one batch.
@@ -102,6 +121,9 @@ impl Evaluator {
         match (&mut scores.measures, &batch.targets) {
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
                 classes.add(outputs, wanted, batch.weights.as_deref());
+                if let Some(roc) = &mut scores.roc {
+                    roc.add(outputs, wanted, batch.weights.as_deref());
+                }
             }
             (Measures::Values(values), Targets::Values { values: wanted, .. }) => {
                 values.add(outputs, wanted, batch.weights.as_deref());
@@ -117,19 +139,28 @@ impl Evaluator {
     }
 }
 
+/// A name for every class that the outputs tell apart: data may lack some. One output tells two classes apart.
+pub(crate) fn name_outputs(names: &[String], outputs: usize) -> Vec<String> {
+    let mut names = names.to_vec();
+    let known = if outputs == 1 { 2 } else { outputs };
+    (names.len()..known).for_each(|n| names.push(n.to_string()));
+    names
+}
+
 /// The usual "top 5", or less where there are not many classes.
 fn top(names: &[String]) -> usize {
     (names.len() / 2).clamp(1, 5)
 }
 
-/// Judges a model on a whole source; `None` if the source has no targets.
+/// Judges a model with so many outputs on a whole source; `None` if the source has no targets.
 pub fn evaluate(
     model: &mut dyn Model,
     state: &State,
+    outputs: usize,
     source: std::sync::Arc<dyn Source>,
     options: LoaderOptions,
 ) -> Result<Option<Scores>, Error> {
-    let Some(mut evaluator) = Evaluator::new(&source.shape().targets) else { return Ok(None) };
+    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, outputs) else { return Ok(None) };
     let loader = Loader::new(source, LoaderOptions { shuffle: false, class_weights: None, ..options })?;
     let mut batches = loader.epoch(0, 0);
     while let Some(batch) = batches.next() {

@@ -255,15 +255,15 @@ impl<'a> Run<'a> {
                     scores = self.judge(listener)?;
                     self.expect_sane(scores.as_ref())?;
                 }
-                Ended::Done => {}
-                Ended::Stopped => {
-                    self.checkpoint(listener)?;
-                    let checkpoint = self.last_checkpoint.clone();
-                    listener(&Event::Paused { iteration: self.worker.progress.iteration, checkpoint });
-                    return Ok(Outcome { model: self.model(), scores, stopped: true });
-                }
+                Ended::Part => {}
             }
             self.checkpoint(listener)?;
+            let goes_on = self.worker.progress.epoch < options.epochs && !self.is_done();
+            if self.trainer.stop.is_asked() && goes_on {
+                let checkpoint = self.last_checkpoint.clone();
+                listener(&Event::Paused { iteration: self.worker.progress.iteration, checkpoint });
+                return Ok(Outcome { model: self.model(), scores, stopped: true });
+            }
         }
         if scores.is_none() {
             scores = self.judge(listener)?;
@@ -324,11 +324,8 @@ impl<'a> Run<'a> {
                 self.told = Some(mark);
             }
             let whole = self.step == self.loader.steps_per_epoch();
-            if self.trainer.stop.is_asked() && !whole {
-                return Ok(Ended::Stopped);
-            }
-            if self.is_done() && !whole {
-                return Ok(Ended::Done);
+            if (self.trainer.stop.is_asked() || self.is_done()) && !whole {
+                return Ok(Ended::Part);
             }
             let every = self.trainer.options.checkpoint_every.filter(|&n| n > 0 && !whole);
             if every.is_some_and(|n| self.worker.progress.iteration.is_multiple_of(n)) {
@@ -340,9 +337,6 @@ impl<'a> Run<'a> {
         let seconds = began.elapsed().as_secs_f64();
         let examples_per_second = seen as f64 / seconds.max(1e-9);
         listener(&Event::Epoch { epoch, loss: self.losses.mean(), seconds, examples_per_second });
-        if self.trainer.stop.is_asked() && self.worker.progress.epoch < self.trainer.options.epochs {
-            return Ok(Ended::Stopped);
-        }
         Ok(Ended::Whole)
     }
 
@@ -354,7 +348,8 @@ impl<'a> Run<'a> {
         let Some(test) = self.trainer.test.as_ref().filter(|_| self.trainer.options.evaluate) else { return Ok(None) };
         let began = Instant::now();
         let options = LoaderOptions { normaliser: self.normaliser.clone(), ..self.loader.options().clone() };
-        let scores = evaluate(&mut self.worker.model, &self.worker.state, test.clone(), options)?;
+        let outputs = self.trainer.network.output().len();
+        let scores = evaluate(&mut self.worker.model, &self.worker.state, outputs, test.clone(), options)?;
         self.judging += began.elapsed();
         if let Some(scores) = &scores {
             let epoch = self.worker.progress.epoch.saturating_sub(1);
@@ -460,10 +455,8 @@ fn too_high(largest: f32) -> String {
 enum Ended {
     /// All its batches were seen.
     Whole,
-    /// The run has taken all its steps.
-    Done,
-    /// Somebody asked to stop.
-    Stopped,
+    /// The run has taken all its steps, or somebody asked to stop.
+    Part,
 }
 
 pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(

@@ -32,7 +32,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
 
     /// Everything that happens to one minibatch.
     ///
-    /// A loss that is not finite is reported and changes nothing: the parameters are those of the step before.
+    /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let loss = self.model.gradient(batch, &mut self.state)?;
         if !loss.sum.is_finite() {

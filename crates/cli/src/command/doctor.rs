@@ -54,11 +54,11 @@ fn cores() -> Finding {
 }
 
 fn instructions() -> Finding {
-    match Instructions::detect() {
-        Instructions::Portable => {
-            Note("no vector instructions that we have kernels for; everything works, slowly".into())
-        }
-        found => Fine(found.name().into()),
+    let found = Instructions::detect();
+    if found == Instructions::Portable {
+        Note("no vector instructions that we have kernels for; everything works, slowly".into())
+    } else {
+        Fine(found.name().into())
     }
 }
 

@@ -19,7 +19,9 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
             Measures::Classes(classes) => serde_json::to_value(classes.report())?,
             Measures::Values(values) => serde_json::to_value(values.report())?,
         };
-        say(&serde_json::json!({ "score": scores.score(), "report": report }))?;
+        say(
+            &serde_json::json!({ "score": scores.score(), "auc": scores.auc(), "roc": scores.roc.as_ref().map(|roc| roc.report()), "report": report }),
+        )?;
     } else {
         say(&scores)?;
     }

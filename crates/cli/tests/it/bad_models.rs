@@ -135,7 +135,7 @@ fn a_model_file_that_lies_about_its_network_is_refused() {
     let units = |units: u64| with_network(&model, |network| network["layers"][0]["dense"]["units"] = json!(units));
     refuses(folder.path(), &units(9), &["expected `0.weight` of shape [64, 9], found F32 of shape [64, 8]"]);
     // Some gigabytes, more than there are bytes in the world, and more than can be counted.
-    refuses(folder.path(), &units(1 << 30), &["expected `0.weight` of shape [64, 1073741824]"]);
+    refuses(folder.path(), &units(1 << 30), &["82678120458 parameters", "not that much memory"]);
     refuses(folder.path(), &units(1 << 45), &["layer 0 (dense)", "more than"]);
     refuses(folder.path(), &units(u64::MAX), &["layer 0 (dense)", "more than"]);
     let kind = with_network(&model, |network| network["layers"][0] = json!({ "dence": {} }));

@@ -132,7 +132,7 @@ fn lenet_learns_from_mnist() {
     assert_eq!((&events[0]["examples"], &events[0]["parameters"]), (&60_000.into(), &431_080.into()));
     let finished = events.last().expect("events");
     assert_eq!(finished["examples"], 30 * 128);
-    // Chance is 0.1; the whole run, which the benchmarks make, reaches 0.985.
+    // Chance is 0.1; thirty steps get well above it.
     assert!(finished["accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.6), "{finished}");
     assert!(folder.path().join("runs/lenet-mnist/model.safetensors").exists());
 }

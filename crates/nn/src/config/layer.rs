@@ -315,7 +315,23 @@ impl Dense {
     }
 }
 
+impl Dense {
+    /// Leaves the biases out.
+    #[must_use]
+    pub fn without_bias(mut self) -> Self {
+        self.bias = false;
+        self
+    }
+}
+
 impl Conv2d {
+    /// Leaves the biases out.
+    #[must_use]
+    pub fn without_bias(mut self) -> Self {
+        self.bias = false;
+        self
+    }
+
     /// So many filters of this height and width.
     pub fn new(filters: usize, kernel: [usize; 2]) -> Self {
         Self {

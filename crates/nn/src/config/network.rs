@@ -43,6 +43,11 @@ impl NetworkConfig {
         Self::new(InputType::Image([height, width, channels]))
     }
 
+    /// A network over images that come as rows.
+    pub fn flat_image(height: usize, width: usize, channels: usize) -> Self {
+        Self::new(InputType::FlatImage([height, width, channels]))
+    }
+
     fn new(input: InputType) -> Self {
         Self { seed: 0, input, defaults: Settings::default(), layers: Vec::new() }
     }
@@ -173,6 +178,23 @@ mod tests {
         for (good, bad, expected) in cases {
             let error = NetworkConfig::from_json(&JSON.replace(good, bad)).expect_err(bad);
             assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let cases = [
+            (r#""gradient_normalisation": {"clip_element_wise": {"threshold": -1}}"#, "`threshold`"),
+            (r#""constraints": [{"min_max_norm": {"min": 2, "max": 1}}]"#, "`min` ≤ `max`"),
+            (r#""dropout": 1.5"#, "`dropout`"),
+            (r#""l2": -1"#, "`l2`"),
+            (r#""name": "a.b""#, "dot"),
+        ];
+        for (setting, part) in cases {
+            let json = JSON.replace("\"l2\": 0.001", setting);
+            let config = NetworkConfig::from_json(&json).expect("readable");
+            let error = crate::Network::new(config).expect_err(setting).to_string();
+            assert!(error.starts_with("layer 2 (dense)") && error.contains(part), "{error}");
         }
     }
 }

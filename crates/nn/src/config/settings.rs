@@ -92,6 +92,21 @@ impl Settings {
                 "`dropout` is a probability of dropping: expected 0 or more and less than 1, found {p}"
             ));
         }
+        if self.name.as_ref().is_some_and(|name| name.contains('.') || name.is_empty()) {
+            return Some("`name` must not be empty and must not hold a dot".into());
+        }
+        if let Some(
+            GradientNormalisation::ClipElementWise { threshold }
+            | GradientNormalisation::ClipL2PerLayer { threshold }
+            | GradientNormalisation::ClipL2PerParameter { threshold },
+        ) = self.gradient_normalisation
+            && (threshold <= 0.0 || threshold.is_nan())
+        {
+            return Some(format!("`threshold` of a gradient normalisation must be above 0, found {threshold}"));
+        }
+        if let Some(problem) = self.constraints.iter().flatten().find_map(|constraint| constraint.problem()) {
+            return Some(problem);
+        }
         let decays = [("l1", self.l1), ("l2", self.l2), ("weight_decay", self.weight_decay)];
         let bad = decays.into_iter().find_map(|(key, v)| v.filter(|v| !(v.is_finite() && *v >= 0.0)).map(|v| (key, v)));
         bad.map(|(key, v)| format!("`{key}` must be 0 or more, found {v}"))
@@ -102,6 +117,12 @@ impl Settings {
 macro_rules! settings_setters {
     ($type:ty, $field:ident) => {
         impl $type {
+            /// What names of parameters start with.
+            #[must_use]
+            pub fn name(mut self, name: &str) -> Self {
+                self.$field.name = Some(name.into());
+                self
+            }
             /// What is done to every number that comes out.
             #[must_use]
             pub fn activation(mut self, activation: crate::Activation) -> Self {

@@ -46,6 +46,19 @@ impl Instructions {
         Instructions::Portable
     }
 
+    /// All that this machine has, the best first.
+    pub fn available() -> Vec<Self> {
+        let mut all = vec![Self::detect()];
+        #[cfg(target_arch = "x86_64")]
+        if all[0] == Instructions::Avx512 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            all.push(Instructions::Avx2);
+        }
+        if all[0] != Instructions::Portable {
+            all.push(Instructions::Portable);
+        }
+        all
+    }
+
     /// A name for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +75,7 @@ impl Instructions {
         {
             use std::arch::x86_64::{__m256, __m512};
 
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
             unsafe fn wide<W: Work>(work: W) {
                 // SAFETY: the caller checked the instructions.
                 unsafe { work.run::<__m512>() }
@@ -73,7 +86,7 @@ impl Instructions {
                 unsafe { work.run::<__m256>() }
             }
             match self {
-                // SAFETY: `detect` is the only source of these two.
+                // SAFETY: `Cpu::new` takes only what `available` has found.
                 Instructions::Avx512 => return unsafe { wide(work) },
                 Instructions::Avx2 => return unsafe { half(work) },
                 Instructions::Portable => {}

@@ -42,14 +42,10 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// The best instructions that this machine has.
-    pub(crate) fn detect() -> Self {
-        Self { instructions: Instructions::detect(), geometries: Vec::new() }
-    }
-
-    /// Only what every machine of this architecture has.
-    pub(crate) fn portable() -> Self {
-        Self { instructions: Instructions::Portable, geometries: Vec::new() }
+    /// Kernels of these instructions, which the machine must have.
+    pub(crate) fn new(instructions: Instructions) -> Self {
+        assert!(Instructions::available().contains(&instructions), "this machine has no {}", instructions.name());
+        Self { instructions, geometries: Vec::new() }
     }
 
     fn geometry(&mut self, conv: &Conv) -> &Geometry {

@@ -121,13 +121,21 @@ impl Work for Panel<'_> {
         // SAFETY: the caller checked the instructions of `V`.
         unsafe {
             match (V::REGISTERS, vectors) {
+                #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 4) => self.tiles::<V, 6, 4>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 3) => self.tiles::<V, 8, 3>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 2) => self.tiles::<V, 10, 2>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 1) => self.tiles::<V, 10, 1>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::Sixteen, 3) => self.tiles::<V, 4, 3>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::Sixteen, 2) => self.tiles::<V, 6, 2>(),
+                #[cfg(target_arch = "x86_64")]
                 (Registers::Sixteen, 1) => self.tiles::<V, 8, 1>(),
                 (Registers::Few, 2) => self.tiles::<V, 2, 2>(),
                 (Registers::Few, 1) => self.tiles::<V, 4, 1>(),

@@ -27,6 +27,7 @@ pub(crate) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// `a · b + self`
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// The larger; `other` if either is no number.
     unsafe fn max(self, other: Self) -> Self;
     /// Lanes of `new` and `new_mark` where `self` is below `new` or `new` is no number; else `self` and `mark`.
     unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self);
@@ -41,7 +42,9 @@ pub(crate) trait Vector: Copy {
 /// How many vector registers an instruction set has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registers {
+    #[cfg(target_arch = "x86_64")]
     ThirtyTwo,
+    #[cfg(target_arch = "x86_64")]
     Sixteen,
     Few,
 }
@@ -101,11 +104,12 @@ impl Vector for Plain {
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
-        Self(std::array::from_fn(|i| if other.0[i] > self.0[i] { other.0[i] } else { self.0[i] }))
+        Self(std::array::from_fn(|i| if self.0[i] > other.0[i] { self.0[i] } else { other.0[i] }))
     }
     #[inline(always)]
     unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
-        let wins: [bool; 8] = std::array::from_fn(|i| new.0[i] > self.0[i] || new.0[i].is_nan());
+        let wins: [bool; 8] =
+            std::array::from_fn(|i| new.0[i] > self.0[i] || (new.0[i].is_nan() && !self.0[i].is_nan()));
         let pick = |yes: [f32; 8], no: [f32; 8]| Self(std::array::from_fn(|i| if wins[i] { yes[i] } else { no[i] }));
         (pick(new.0, self.0), pick(new_mark.0, mark.0))
     }
@@ -186,7 +190,9 @@ mod x86 {
         #[inline(always)]
         unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
             unsafe {
-                let wins = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(new, self);
+                // Unordered is true for a NaN in either; one that has won stays.
+                let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self, self);
+                let wins = _mm512_mask_cmp_ps_mask::<_CMP_NLE_UQ>(number, new, self);
                 (_mm512_mask_blend_ps(wins, self, new), _mm512_mask_blend_ps(wins, mark, new_mark))
             }
         }
@@ -266,7 +272,8 @@ mod x86 {
         #[inline(always)]
         unsafe fn max_with_mark(self, mark: Self, new: Self, new_mark: Self) -> (Self, Self) {
             unsafe {
-                let wins = _mm256_cmp_ps::<_CMP_NLE_UQ>(new, self);
+                let number = _mm256_cmp_ps::<_CMP_ORD_Q>(self, self);
+                let wins = _mm256_and_ps(number, _mm256_cmp_ps::<_CMP_NLE_UQ>(new, self));
                 (_mm256_blendv_ps(self, new, wins), _mm256_blendv_ps(mark, new_mark, wins))
             }
         }

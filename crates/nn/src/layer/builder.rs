@@ -99,6 +99,11 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn finish(self, config: NetworkConfig) -> Result<Network, Error> {
+        let mut names: Vec<&str> = self.parameters.iter().map(|(p, _)| p.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(self.wrong(format!("the parameter `{}` is asked for twice", twice[0])));
+        }
         let loss = self.loss.ok_or(Error::Incomplete("an `output` or `loss` layer at its end"))?;
         let network = Network::from_parts(config, self.layers, self.parameters, self.running, self.nodes, loss);
         // Asked for and given back: better a sentence now than an abort later.

@@ -17,8 +17,8 @@ pub(super) fn build(config: &Conv2d, builder: &mut Builder<'_>) -> Result<(), Er
         return Err(builder.wrong(message));
     }
     let channels = window.channels / groups;
-    let area = kernel[0] * kernel[1];
-    let fan = Fan { inputs: area * channels, outputs: area * filters / groups };
+    let area = kernel[0].saturating_mul(kernel[1]);
+    let fan = Fan { inputs: area.saturating_mul(channels), outputs: area.saturating_mul(filters / groups) };
     let weights = builder.weights("weight", vec![kernel[0], kernel[1], channels, filters], fan)?;
     let bias = if config.bias { builder.bias("bias", filters) } else { 0..0 };
     let conv = Conv { window, filters, groups };

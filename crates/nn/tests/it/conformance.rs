@@ -2,15 +2,14 @@
 
 use paceline_model::{Model, State};
 use paceline_nn::random::Counted;
-use paceline_nn::{Activation, Engine, Loss, Network, Reference};
+use paceline_nn::{Activation, Engine, Instructions, Loss, Network, Reference};
 
 use crate::networks::{batch_for, network};
 
 /// Compares loss, gradient, outputs and running statistics of one batch.
 fn compare(network: &Network, examples: usize, what: &str) {
-    for portable in [false, true] {
-        let engine = if portable { Engine::portable(network.clone()) } else { Engine::new(network.clone()) };
-        let mut engine = engine.poisoned();
+    for instructions in Instructions::available() {
+        let mut engine = Engine::with_instructions(network.clone(), instructions).poisoned();
         let mut reference = Reference::new(network.clone());
         let mut state: State = engine.initial_state();
         // A second, shorter batch goes through another plan in the same memory.
@@ -114,7 +113,7 @@ fn random_network(seed: u64) -> String {
         let padding = paddings[pick(3) as usize];
         let filters = [1, 3, 6, 17, 35, 50][pick(6) as usize];
         let (kernel, stride) = ([1 + pick(3), 1 + pick(3)], [1 + pick(3), 1 + pick(3)]);
-        layers.push(match pick(8) {
+        layers.push(match pick(12) {
             0..=2 => format!(
                 r#"{{"conv2d": {{"filters": {filters}, "kernel": {kernel:?}, "stride": {stride:?}, "padding": {padding}, "activation": "{activation}"}}}}"#
             ),
@@ -124,12 +123,17 @@ fn random_network(seed: u64) -> String {
             ),
             4 => format!(r#"{{"subsampling": {{"pool": "max", "kernel": [2, 2], "stride": {stride:?}, "padding": "same"}}}}"#),
             5 => r#"{"subsampling": {"pool": "average", "kernel": [3, 2], "stride": [1, 1], "padding": "same"}}"#.into(),
-            6 => format!(r#"{{"batch_norm": {{"epsilon": 0.01, "activation": "{activation}"}}}}"#),
+            6 => r#"{"subsampling": {"pool": "sum", "kernel": [2, 3], "stride": [2, 1], "padding": [1, 1]}}"#.into(),
+            7 => r#"{"subsampling": {"pool": {"pnorm": {"p": 3}}, "kernel": [2, 2]}}"#.into(),
+            8 => r#"{"zero_padding": {"padding": [1, 0, 2, 1]}}"#.into(),
+            9 => r#"{"dropout": {"rate": 0.25}}"#.into(),
+            10 => format!(r#"{{"batch_norm": {{"epsilon": 0.01, "activation": "{activation}"}}}}"#),
             _ => r#"{"local_response_normalisation": {"alpha": 0.05}}"#.into(),
         });
     }
-    if pick(3) == 0 {
-        layers.push(r#"{"global_pooling": {"pool": "average"}}"#.into());
+    if pick(2) == 0 {
+        let pool = ["\"average\"", "\"max\"", "\"sum\"", r#"{"pnorm": {"p": 2}}"#][pick(4) as usize];
+        layers.push(format!(r#"{{"global_pooling": {{"pool": {pool}}}}}"#));
     }
     if pick(2) == 0 {
         layers.push(format!(
@@ -144,4 +148,42 @@ fn random_network(seed: u64) -> String {
         r#"{{"seed": {seed}, "input": {{"image": [{height}, {width}, {channels}]}}, "layers": [{}]}}"#,
         layers.join(", ")
     )
+}
+
+#[test]
+fn batch_norm_with_its_default_epsilon_agrees_on_a_large_batch() {
+    let json = r#"{"seed": 3, "input": {"image": [6, 5, 3]}, "layers": [
+        {"conv2d": {"filters": 17, "kernel": [3, 3], "padding": "same"}}, {"batch_norm": {"activation": "relu"}},
+        {"loss": {"loss": "mse", "activation": "sigmoid"}}]}"#;
+    compare(&network(json), 64, "batch norm");
+}
+
+#[test]
+fn a_nan_comes_through_pooling_and_every_kind_of_cut() {
+    let layers = [
+        r#"{"subsampling": {"pool": "max", "kernel": [2, 2]}}"#.to_owned(),
+        r#"{"global_pooling": {"pool": "max"}}"#.to_owned(),
+        r#"{"dense": {"units": 5, "activation": "relu"}}"#.to_owned(),
+    ];
+    let cuts = ["relu", "relu6", "hard_tanh", "hard_sigmoid", "rectified_tanh", "leaky_relu"];
+    let cuts = cuts.map(|name| format!(r#"{{"activation": {{"function": "{name}"}}}}"#));
+    for layer in layers.iter().chain(&cuts) {
+        let json = format!(
+            r#"{{"input": {{"image": [4, 4, 17]}}, "layers": [{layer}, {{"output": {{"units": 2, "loss": "mse"}}}}]}}"#
+        );
+        let network = network(&json);
+        // Once in the first cell of a window, once in the last.
+        for at in [0, 17 * 5] {
+            let mut batch = batch_for(&network, 1, 5);
+            batch.features[at] = f32::NAN;
+            for instructions in Instructions::available() {
+                let mut engine = Engine::with_instructions(network.clone(), instructions);
+                let (state, mut outputs) = (engine.initial_state(), Vec::new());
+                engine.predict(&batch, &state, &mut outputs).expect("a batch that fits");
+                assert!(outputs.iter().all(|o| o.is_nan()), "{layer}, {instructions:?}: {outputs:?}");
+            }
+            let (outputs, _) = Reference::new(network.clone()).predict(&batch).expect("a batch that fits");
+            assert!(outputs.iter().all(|o| o.is_nan()), "{layer}, reference: {outputs:?}");
+        }
+    }
 }

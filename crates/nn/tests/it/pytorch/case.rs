@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use paceline_model::{Batch, Loss, Model, State, Targets};
-use paceline_nn::{Engine, Network, NetworkConfig, Parameter, Reference};
+use paceline_nn::{Engine, Instructions, Network, NetworkConfig, Parameter, Reference};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -87,11 +87,10 @@ impl Case {
             running: paceline_nn::Flat::from_slice(&laid_out(network.running(), &self.running, &what)),
             ..network.initial_state()
         };
-        let engines =
-            [("engine", Engine::new(network.clone())), ("portable engine", Engine::portable(network.clone()))];
-        for (name, engine) in engines {
+        for instructions in Instructions::available() {
+            let engine = Engine::with_instructions(network.clone(), instructions);
             let found = by_engine(engine.poisoned(), &batch, state.clone());
-            self.compare(&network, &found, ENGINE_TOLERANCE, &format!("{what}: {name}"));
+            self.compare(&network, &found, ENGINE_TOLERANCE, &format!("{what}: {}", instructions.name()));
         }
         if self.reference {
             let found = by_reference(Reference::new(network.clone()), &batch, &state);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paceline_model::{Batch, Model, Progress, State, Targets};
-use paceline_nn::{Engine, Network, NetworkConfig, Parameter};
+use paceline_nn::{Engine, Instructions, Network, NetworkConfig, Parameter};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::Deserialize;
 
@@ -33,7 +33,8 @@ fn twenty_steps_from_our_file_agree_with_pytorch() {
         panic!("the fixture starts with the data and ends with the parameters");
     };
     assert_eq!(steps.len(), 20);
-    for mut engine in [Engine::new(network.clone()), Engine::portable(network.clone())] {
+    for instructions in Instructions::available() {
+        let mut engine = Engine::with_instructions(network.clone(), instructions);
         let mut state = engine.initial_state();
         for (step, entry) in steps.iter().enumerate() {
             let Entry::Step { epoch, indices, loss: expected } = entry else { panic!("entry {step} is no step") };
