@@ -309,18 +309,16 @@ fn lrn_beta() -> f32 {
 }
 
 impl Dense {
-    /// A layer with so many outputs.
-    pub fn new(units: usize) -> Self {
-        Self { units, bias: true, settings: Settings::default() }
-    }
-}
-
-impl Dense {
     /// Leaves the biases out.
     #[must_use]
     pub fn without_bias(mut self) -> Self {
         self.bias = false;
         self
+    }
+
+    /// A layer with so many outputs.
+    pub fn new(units: usize) -> Self {
+        Self { units, bias: true, settings: Settings::default() }
     }
 }
 
@@ -474,6 +472,14 @@ impl CustomConfig {
 macro_rules! kinds {
     ($($name:literal, $variant:ident, $type:ty;)*) => {
         $(settings_setters!($type, settings);
+        impl $type {
+            /// What names of parameters start with.
+            #[must_use]
+            pub fn name(mut self, name: &str) -> Self {
+                self.settings.name = Some(name.into());
+                self
+            }
+        }
         impl From<$type> for LayerConfig {
             fn from(config: $type) -> Self {
                 LayerConfig::$variant(config)

@@ -142,7 +142,7 @@ mod tests {
         "layers": [
             { "conv2d": { "filters": 20, "kernel": [5, 5] } },
             { "subsampling": { "pool": "max", "kernel": [2, 2], "stride": [2, 2] } },
-            { "dense": { "units": 500, "activation": "relu", "l2": 0.001 } },
+            { "dense": { "units": 500, "activation": "relu", "l2": 0.001, "name": "fc" } },
             { "output": { "units": 10, "activation": "softmax", "loss": "negative_log_likelihood" } }
         ] }"#;
 
@@ -154,7 +154,7 @@ mod tests {
             .updater(Updater::nesterovs(0.01, 0.9))
             .layer(Conv2d::new(20, [5, 5]))
             .layer(Subsampling::max([2, 2]).stride([2, 2]))
-            .layer(Dense::new(500).activation(Activation::Relu).l2(0.001))
+            .layer(Dense::new(500).activation(Activation::Relu).l2(0.001).name("fc"))
             .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
         assert_eq!(NetworkConfig::from_json(JSON).expect("readable"), built);
         assert_eq!(NetworkConfig::from_json(&built.to_json()).expect("readable"), built);
@@ -188,7 +188,7 @@ mod tests {
             (r#""constraints": [{"min_max_norm": {"min": 2, "max": 1}}]"#, "`min` ≤ `max`"),
             (r#""dropout": 1.5"#, "`dropout`"),
             (r#""l2": -1"#, "`l2`"),
-            (r#""name": "a.b""#, "dot"),
+            (r#""l1": -1"#, "`l1`"),
         ];
         for (setting, part) in cases {
             let json = JSON.replace("\"l2\": 0.001", setting);
@@ -196,5 +196,7 @@ mod tests {
             let error = crate::Network::new(config).expect_err(setting).to_string();
             assert!(error.starts_with("layer 2 (dense)") && error.contains(part), "{error}");
         }
+        let config = NetworkConfig::from_json(&JSON.replace("\"fc\"", "\"a.b\"")).expect("readable");
+        assert!(crate::Network::new(config).expect_err("a dot").to_string().contains("must not hold a dot"));
     }
 }

@@ -117,12 +117,6 @@ impl Settings {
 macro_rules! settings_setters {
     ($type:ty, $field:ident) => {
         impl $type {
-            /// What names of parameters start with.
-            #[must_use]
-            pub fn name(mut self, name: &str) -> Self {
-                self.$field.name = Some(name.into());
-                self
-            }
             /// What is done to every number that comes out.
             #[must_use]
             pub fn activation(mut self, activation: crate::Activation) -> Self {
