@@ -15,5 +15,5 @@ mod state;
 
 pub use batch::{Batch, Targets};
 pub use flat::{Flat, Number};
-pub use model::{Error, Loss, Model, Progress};
+pub use model::{Error, Loss, Model, Progress, train_in_turn};
 pub use state::State;

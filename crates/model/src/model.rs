@@ -80,6 +80,33 @@ pub trait Model: Send {
 
     /// Subtracts the update in `range` from the parameters and applies the constraints.
     fn apply(&mut self, state: &mut State, range: std::ops::Range<usize>);
+
+    /// A whole step of a replica that is alone: the bits of [`train_in_turn`], and as much faster as the model can.
+    ///
+    /// A loss that is not finite is returned and changes no parameter. What is left in `state.gradient` means nothing.
+    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        train_in_turn(self, batch, state, progress)
+    }
+}
+
+/// The gradient, then the update and its application part by part.
+pub fn train_in_turn<M: Model + ?Sized>(
+    model: &mut M,
+    batch: &Batch,
+    state: &mut State,
+    progress: Progress,
+) -> Result<Loss, Error> {
+    let loss = model.gradient(batch, state)?;
+    if loss.sum.is_finite() {
+        let (mut start, end) = (0, state.parameters.len());
+        while start < end {
+            let part = start..model.part_end(start).min(end);
+            start = part.end;
+            model.update(state, part.clone(), batch.weight(), progress);
+            model.apply(state, part);
+        }
+    }
+    Ok(loss)
 }
 
 /// Where a step stands in a run: what schedules and bias corrections are computed from.

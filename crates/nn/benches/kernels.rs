@@ -30,8 +30,10 @@ const UNTUNED: &str = r#"{"seed": 1, "input": {"image": [32, 32, 3]},
     {"dense": {"units": 77, "activation": "relu"}}, {"output": {"units": 10, "activation": "softmax"}}]}"#;
 
 /// Rounds that are measured, and steps of each.
-const ROUNDS: usize = 300;
+const ROUNDS: usize = 200;
 const STEPS: u64 = 1;
+/// Rows and columns of the product that a step is compared with.
+const BESIDE: usize = 384;
 
 fn main() {
     let wanted = std::env::args().nth(1).filter(|a| !a.starts_with("--"));
@@ -60,29 +62,24 @@ fn measure(name: &str, json: &str, examples: usize, peak: f64) {
         targets: Targets::Classes((0..examples as u32).map(|i| i % 10).collect()),
         weights: None,
     };
-    let all = 0..network.parameter_count();
     let mut steps = |count: u64, engine: &mut Engine| {
-        let mut update = 0.0;
         let start = Instant::now();
         for iteration in 0..count {
-            engine.gradient(&batch, &mut state).expect("a batch that fits");
-            let before = Instant::now();
-            let mut start = 0;
-            while start < all.end {
-                let part = start..engine.part_end(start).min(all.end);
-                start = part.end;
-                engine.update(&mut state, part.clone(), examples as f32, Progress { iteration, epoch: 0 });
-                engine.apply(&mut state, part);
-            }
-            update += before.elapsed().as_secs_f64();
+            engine.train(&batch, &mut state, Progress { iteration, epoch: 0 }).expect("a batch that fits");
         }
-        (start.elapsed().as_secs_f64() / count as f64 * 1e3, update / count as f64 * 1e3)
+        start.elapsed().as_secs_f64() / count as f64 * 1e3
     };
     steps(10, &mut engine);
-    // The best of many single steps: other work on the machine only ever adds time.
-    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| steps(STEPS, &mut engine)).collect();
-    let best = |f: fn(&(f64, f64)) -> f64| rounds.iter().map(f).fold(f64::MAX, f64::min);
-    let (step, update) = (best(|r| r.0), best(|r| r.1));
+    // The best of many single steps, because other work on the machine only ever adds time; and what a step costs in
+    // products measured right before and after it, which tells two versions apart on a machine that is never quiet.
+    let mut beside = Vec::with_capacity(ROUNDS);
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let before = sgemm_seconds(BESIDE);
+        rounds.push(steps(STEPS, &mut engine));
+        beside.push(rounds[rounds.len() - 1] / 1e3 / (0.5 * (before + sgemm_seconds(BESIDE))));
+    }
+    let best = rounds.iter().copied().fold(f64::MAX, f64::min);
     let mut seconds = vec![[f64::MAX; 2]; network.layers().len()];
     for _ in 0..ROUNDS {
         engine.take_times();
@@ -91,7 +88,10 @@ fn measure(name: &str, json: &str, examples: usize, peak: f64) {
             (0..2).for_each(|d| best[d] = best[d].min(found[d] / STEPS as f64));
         }
     }
-    println!("\n{name}: {step:.2} ms a step, of which {update:.2} ms update");
+    let (usual, beside) = (median(rounds), median(beside));
+    println!(
+        "\n{name}: a step takes {best:.2} ms at best, {usual:.2} in the median, {beside:.2} products of {BESIDE}³"
+    );
     println!("  layer                    forward ms  backward ms   GFLOP/s   of sgemm");
     let first = network.layers().iter().position(|l| !l.parameters.is_empty()).unwrap_or(0);
     for (index, (layer, [forward, backward])) in network.layers().iter().zip(&seconds).enumerate() {
@@ -105,6 +105,11 @@ fn measure(name: &str, json: &str, examples: usize, peak: f64) {
     }
 }
 
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
 /// Floating-point operations of one product for one example.
 fn flops(kind: &str, output: Shape, parameters: usize) -> f64 {
     match kind {
@@ -113,39 +118,41 @@ fn flops(kind: &str, output: Shape, parameters: usize) -> f64 {
     }
 }
 
-/// What a well-kept matrix product reaches on one thread, the best of several rounds.
+/// What a well-kept matrix product reaches on one thread, the best of several rounds, in GFLOP/s.
 fn sgemm_rate() -> f64 {
-    const N: usize = 1024;
-    let (a, b, mut c) = (vec![0.5f32; N * N], vec![0.25f32; N * N], vec![0.0f32; N * N]);
-    let mut best = f64::MAX;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        #[expect(unsafe_code, reason = "the crate's only interface")]
-        // SAFETY: three square matrices of N × N floats, row after row.
-        unsafe {
-            gemm::gemm(
-                N,
-                N,
-                N,
-                c.as_mut_ptr(),
-                1,
-                N as isize,
-                false,
-                a.as_ptr(),
-                1,
-                N as isize,
-                b.as_ptr(),
-                1,
-                N as isize,
-                0.0,
-                1.0,
-                false,
-                false,
-                false,
-                gemm::Parallelism::None,
-            );
-        }
-        best = best.min(start.elapsed().as_secs_f64());
+    let best = (0..ROUNDS).map(|_| sgemm_seconds(1024)).fold(f64::MAX, f64::min);
+    2.0 * 1024f64.powi(3) / best / 1e9
+}
+
+/// One product of square matrices.
+fn sgemm_seconds(n: usize) -> f64 {
+    let (a, b, mut c) = (vec![0.5f32; n * n], vec![0.25f32; n * n], vec![0.0f32; n * n]);
+    let (row, column) = (1, n as isize);
+    let start = Instant::now();
+    #[expect(unsafe_code, reason = "the crate's only interface")]
+    // SAFETY: three square matrices of n × n floats without gaps.
+    unsafe {
+        gemm::gemm(
+            n,
+            n,
+            n,
+            c.as_mut_ptr(),
+            row,
+            column,
+            false,
+            a.as_ptr(),
+            row,
+            column,
+            b.as_ptr(),
+            row,
+            column,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
     }
-    2.0 * (N as f64).powi(3) / best / 1e9
+    start.elapsed().as_secs_f64()
 }

@@ -1,11 +1,11 @@
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Loss, Model, Progress, State};
+use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, train_in_turn};
 
 use crate::Network;
 use crate::cpu::{Cpu, Instructions};
-use crate::executor::Executor;
-use crate::updater::SegmentTable;
+use crate::executor::{Executor, Take};
+use crate::updater::{Place, SegmentTable};
 
 /// A network on the processor: what trainers drive.
 pub struct Engine {
@@ -61,6 +61,15 @@ impl Model for Engine {
         self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
     }
 
+    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        if !self.segments.is_element_wise() {
+            return train_in_turn(self, batch, state, progress);
+        }
+        let State { parameters, gradient, slots, running } = state;
+        let mut step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
+        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step)
+    }
+
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
         let (rows, loss) = self.executor.predict(batch, &state.parameters, &state.running)?;
         outputs.clear();
@@ -78,5 +87,26 @@ impl Model for Engine {
 
     fn apply(&mut self, state: &mut State, range: Range<usize>) {
         self.segments.apply(state, range);
+    }
+}
+
+/// Updates each part of the parameters as soon as its gradient is there.
+struct Step<'a> {
+    segments: &'a mut SegmentTable,
+    slots: &'a mut [Flat],
+    weight: f32,
+    progress: Progress,
+}
+
+impl Take<f32> for Step<'_> {
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        self.slots.first().map_or(&[], |slot| &slot[part])
+    }
+
+    fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
+        if !part.is_empty() {
+            let place = Place { parameters, gradient, slots: self.slots, range: part };
+            self.segments.step(place, self.weight, self.progress);
+        }
     }
 }

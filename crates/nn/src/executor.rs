@@ -1,5 +1,7 @@
 //! Runs plans. An executor owns the arena and the kernels; parameters and gradients are handed in.
 
+use std::ops::Range;
+
 use paceline_model::{Batch, Error, Flat, Loss, Targets};
 
 use crate::node::Node;
@@ -16,7 +18,31 @@ pub(crate) trait Kernels: Send {
     const LOWERING: Lowering;
     fn needs(&mut self, node: &Node, examples: usize) -> Needs;
     fn forward(&mut self, node: &Node, pass: &mut Forward<'_, Self::R>);
+    /// Without `dweights` where [`Self::gradient_rows`] says that they can come later.
     fn backward(&mut self, node: &Node, pass: &mut Backward<'_, Self::R>);
+    /// Rows of the weights whose gradient is best computed, and used, at a time; none if all come at once.
+    fn gradient_rows(&self, _node: &Node) -> Option<usize> {
+        None
+    }
+    /// The gradient of some rows of the weights, after [`Self::backward`] without `dweights` and all rows before them.
+    /// `ahead` is what will be read next.
+    fn weight_gradient(
+        &mut self,
+        node: &Node,
+        _rows: Range<usize>,
+        _ahead: [&[Self::R]; 2],
+        _pass: &mut Backward<'_, Self::R>,
+    ) {
+        unreachable!("{:?} has no rows", node.op)
+    }
+}
+
+/// Whoever uses a gradient part by part.
+pub(crate) trait Take<R> {
+    /// What will be read besides parameters and gradient when this part is taken, so that it can be brought near.
+    fn will_read(&self, part: Range<usize>) -> &[R];
+    /// Uses the gradient of a part; the parameters are whole.
+    fn take(&mut self, parameters: &mut [R], gradient: &mut [R], part: Range<usize>);
 }
 
 /// Runs the plans of one network.
@@ -64,53 +90,82 @@ impl<K: Kernels> Executor<K> {
         running: &mut [K::R],
         gradient: &mut [K::R],
     ) -> Result<Loss, Error> {
+        let plan = self.plan_to_learn(batch)?;
+        let sum = self.forward(plan, batch, parameters, running);
+        let plan = &self.plans[plan];
+        for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
+            let [dweights, dbias] = gradient
+                .get_disjoint_mut([node.weights.clone(), node.bias.clone()])
+                .expect("parameters do not overlap");
+            let weights = &parameters[node.weights.clone()];
+            let draw = Draw::new(self.network.config().seed, node.layer, batch);
+            let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, weights, [dweights, dbias]);
+            timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
+            if self.poison {
+                bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
+            }
+        }
+        Ok(Loss { sum, weight: f64::from(batch.weight()) })
+    }
+
+    /// The same in parts: each is taken as soon as it is there and its parameters are not needed any more, while it is
+    /// in the cache. `gradient` is left with remains.
+    ///
+    /// Nothing is taken when the loss is not finite.
+    pub(crate) fn gradient_in_parts(
+        &mut self,
+        batch: &Batch,
+        parameters: &mut [K::R],
+        running: &mut [K::R],
+        gradient: &mut [K::R],
+        taker: &mut impl Take<K::R>,
+    ) -> Result<Loss, Error> {
+        let plan = self.plan_to_learn(batch)?;
+        let sum = self.forward(plan, batch, parameters, running);
+        let loss = Loss { sum, weight: f64::from(batch.weight()) };
+        if !sum.is_finite() {
+            return Ok(loss);
+        }
+        let plan = &self.plans[plan];
+        for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
+            let draw = Draw::new(self.network.config().seed, node.layer, batch);
+            let rows = self.kernels.gradient_rows(node);
+            let weights = if rows.is_some() { 0..0 } else { node.weights.clone() };
+            let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
+            let (arena, marks) = (&mut self.arena, &self.marks);
+            let mut pass = backward_pass(plan, index, arena, marks, draw, &parameters[node.weights.clone()], slopes);
+            timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
+            // The bias first: the rows of the weights are written over the start of the buffer.
+            taker.take(parameters, &mut gradient[node.bias.clone()], node.bias.clone());
+            let (height, width) = (node.input.len(), node.output.len());
+            for first in rows.into_iter().flat_map(|rows| (0..height).step_by(rows)) {
+                let rows = first..height.min(first + rows.unwrap_or(height));
+                let part = node.weights.start + first * width..node.weights.start + rows.end * width;
+                let slopes = [&mut gradient[..part.len()], &mut []];
+                let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, &[], slopes);
+                let ahead = [&parameters[part.clone()], taker.will_read(part.clone())];
+                timed(&mut self.seconds, node.layer, 1, || {
+                    self.kernels.weight_gradient(node, rows, ahead, &mut pass);
+                });
+                taker.take(parameters, &mut gradient[..part.len()], part);
+            }
+            if rows.is_none() {
+                taker.take(parameters, &mut gradient[node.weights.clone()], node.weights.clone());
+            }
+            if self.poison {
+                bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
+            }
+        }
+        Ok(loss)
+    }
+
+    fn plan_to_learn(&mut self, batch: &Batch) -> Result<usize, Error> {
         check(&self.network, batch)?;
         if matches!(batch.targets, Targets::None) {
             let expected = "something to learn from".into();
             return Err(Error::BadBatch { what: "targets", expected, found: "none".into() });
         }
-        let plan = self.plan(batch.examples(), Purpose::Train)?;
-        let sum = self.forward(plan, batch, parameters, running);
-        let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
-        let plan = &plans[plan];
-        for (index, node) in plan.nodes.iter().enumerate().rev() {
-            if index < plan.first_trained {
-                break;
-            }
-            let place = &plan.places[index];
-            let [x, y, aux, scratch, dy, dx] = arena
-                .get_disjoint_mut([
-                    place.kept_x.clone(),
-                    place.kept_y.clone(),
-                    place.aux.clone(),
-                    place.backward_scratch.clone(),
-                    place.dy.clone(),
-                    place.dx.clone(),
-                ])
-                .unwrap_or_else(|_| fall_back(index));
-            let [dweights, dbias] = gradient
-                .get_disjoint_mut([node.weights.clone(), node.bias.clone()])
-                .expect("parameters do not overlap");
-            let mut pass = Backward {
-                examples: plan.examples,
-                draw: Draw::new(network.config().seed, node.layer, batch),
-                weights: &parameters[node.weights.clone()],
-                x,
-                y,
-                aux,
-                marks: &marks[place.marks.clone()],
-                scratch,
-                dy,
-                dweights,
-                dbias,
-                dx,
-            };
-            timed(seconds, node.layer, 1, || kernels.backward(node, &mut pass));
-            if *poison {
-                bury(arena, plan, 2 * plan.nodes.len() - index);
-            }
-        }
-        Ok(Loss { sum, weight: f64::from(batch.weight()) })
+        self.plan(batch.examples(), Purpose::Train)
     }
 
     /// The outputs of every example, and the loss if the batch has targets.
@@ -186,6 +241,30 @@ impl<K: Kernels> Executor<K> {
         self.plans.push(plan);
         Ok(self.plans.len() - 1)
     }
+}
+
+fn backward_pass<'a, R: Real>(
+    plan: &Plan,
+    index: usize,
+    arena: &'a mut [R],
+    marks: &'a [u16],
+    draw: Draw<'a>,
+    weights: &'a [R],
+    [dweights, dbias]: [&'a mut [R]; 2],
+) -> Backward<'a, R> {
+    let place = &plan.places[index];
+    let [x, y, aux, scratch, dy, dx] = arena
+        .get_disjoint_mut([
+            place.kept_x.clone(),
+            place.kept_y.clone(),
+            place.aux.clone(),
+            place.backward_scratch.clone(),
+            place.dy.clone(),
+            place.dx.clone(),
+        ])
+        .unwrap_or_else(|_| fall_back(index));
+    let marks = &marks[place.marks.clone()];
+    Backward { examples: plan.examples, draw, weights, x, y, aux, marks, scratch, dy, dweights, dbias, dx }
 }
 
 /// Buffers of one operation are alive together, so the plan never lets them overlap.

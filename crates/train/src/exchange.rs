@@ -9,6 +9,11 @@ pub trait Exchange: Send {
     /// The name of the mode.
     fn mode(&self) -> &'static str;
 
+    /// Whether there is nobody to exchange with, so that a step may be taken in one go.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// Sums the gradients of all replicas; says which range this one updates and what the sum is divided by.
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error>;
 
@@ -45,6 +50,10 @@ pub struct Solo;
 impl Exchange for Solo {
     fn mode(&self) -> &'static str {
         "solo"
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {

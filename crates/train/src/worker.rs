@@ -34,6 +34,11 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     ///
     /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
+        if self.exchange.is_alone() {
+            let loss = self.model.train(batch, &mut self.state, self.progress)?;
+            self.progress.iteration += u64::from(loss.sum.is_finite());
+            return Ok(StepReport { loss, moved: Exchanged::default() });
+        }
         let loss = self.model.gradient(batch, &mut self.state)?;
         if !loss.sum.is_finite() {
             return Ok(StepReport { loss, moved: Exchanged::default() });

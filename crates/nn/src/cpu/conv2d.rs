@@ -4,9 +4,11 @@
 //! because pixels of a row and channels of a pixel lie side by side. Padded images are copied into a frame of zeros,
 //! a few at a time.
 
+use super::columns::Columns;
 use super::dense::sum_columns;
 use super::dispatch::Instructions;
-use super::product::{Columns, Panel, Rows, pack, pack_transposed};
+use super::pack::{pack, pack_transposed};
+use super::panel::{Panel, Rows};
 use super::tile::Sum;
 use crate::node::Conv;
 use crate::pass::{Backward, Forward};
@@ -175,6 +177,7 @@ pub(super) fn forward(instructions: Instructions, geometry: &Geometry, relu: boo
                 bias: pass.bias.get(filter..filter + count),
                 add: false,
                 relu,
+                ahead: [&[]; 2],
             }
             .run(instructions);
         }
@@ -250,6 +253,7 @@ fn weight_gradient(
             bias: None,
             add,
             relu: false,
+            ahead: [&[]; 2],
         }
         .run(instructions);
     }
@@ -310,6 +314,7 @@ fn input_gradient(
                     bias: None,
                     add: true,
                     relu: false,
+                    ahead: [&[]; 2],
                 }
                 .run(instructions);
             }

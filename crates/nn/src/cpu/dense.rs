@@ -1,16 +1,17 @@
 //! y = x W + b: the product and its two gradients.
 
+use std::ops::Range;
+
 use super::dispatch::{Instructions, vectorize};
-use super::product::{Columns, Panel, Rows, pack, pack_transposed};
-use super::tile::Sum;
+use super::product::{self, Matrix, Product};
 use crate::pass::{Backward, Forward};
 
-/// Rows of a packed panel: as many as keep it in the second-level cache beside what it is multiplied with.
-const BLOCK: usize = 192;
-
-/// Floats of scratch: one packed panel.
-pub(super) fn scratch(instructions: Instructions) -> usize {
-    instructions.widest() * BLOCK
+/// Floats of scratch of the forward and the backward pass.
+pub(super) fn scratch(instructions: Instructions, examples: usize, [inputs, outputs]: [usize; 2]) -> [usize; 2] {
+    let forward = product::scratch(instructions, examples, outputs);
+    let dweights = product::scratch(instructions, inputs, outputs);
+    let dx = product::scratch(instructions, examples, inputs);
+    [forward, dweights.max(dx)]
 }
 
 pub(super) fn forward(
@@ -19,94 +20,68 @@ pub(super) fn forward(
     relu: bool,
     pass: &mut Forward<'_, f32>,
 ) {
-    let columns = Columns::cut(instructions, pass.examples, outputs);
-    for (first, count) in columns.panels() {
-        for k in (0..inputs).step_by(BLOCK) {
-            let steps = BLOCK.min(inputs - k);
-            let width = columns.packed(count);
-            let packed = &mut pass.scratch[..steps * width];
-            pack(instructions, &pass.weights[k * outputs..], outputs, first..first + count, width, packed);
-            Panel {
-                rows: pass.examples,
-                columns: count,
-                a: &pass.x[k..],
-                a_rows: Rows::Every(inputs),
-                b: packed,
-                b_is_packed: true,
-                c: &mut pass.y[first..],
-                c_rows: Rows::Every(outputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: width },
-                bias: if k == 0 { pass.bias.get(first..first + count) } else { None },
-                add: k > 0,
-                relu: relu && k + steps == inputs,
-            }
-            .run(instructions);
-        }
+    Product {
+        rows: pass.examples,
+        depth: inputs,
+        columns: outputs,
+        a: Matrix::Rows(pass.x, inputs),
+        b: Matrix::Rows(pass.weights, outputs),
+        c: pass.y,
+        bias: pass.bias,
+        relu,
+        scratch: pass.scratch,
+        b_is_ready: false,
+        ahead: [&[]; 2],
     }
+    .run(instructions);
 }
 
 pub(super) fn backward(instructions: Instructions, [inputs, outputs]: [usize; 2], pass: &mut Backward<'_, f32>) {
     sum_columns(pass.dy, outputs, false, pass.dbias);
-    weight_gradient(instructions, [inputs, outputs], pass);
+    // dx = dy Wᵀ
     if !pass.dx.is_empty() {
-        input_gradient(instructions, [inputs, outputs], pass);
+        Product {
+            rows: pass.examples,
+            depth: outputs,
+            columns: inputs,
+            a: Matrix::Rows(pass.dy, outputs),
+            b: Matrix::Columns(pass.weights, outputs),
+            c: pass.dx,
+            bias: &[],
+            relu: false,
+            scratch: pass.scratch,
+            b_is_ready: false,
+            ahead: [&[]; 2],
+        }
+        .run(instructions);
+    }
+    if !pass.dweights.is_empty() {
+        weight_gradient(instructions, [inputs, outputs], 0..inputs, [&[]; 2], pass);
     }
 }
 
-/// dW = xᵀ dy
-fn weight_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pass: &mut Backward<'_, f32>) {
-    let columns = Columns::cut(instructions, inputs, outputs);
-    for (first, count) in columns.panels() {
-        for k in (0..pass.examples).step_by(BLOCK) {
-            let steps = BLOCK.min(pass.examples - k);
-            let width = columns.packed(count);
-            let packed = &mut pass.scratch[..steps * width];
-            pack(instructions, &pass.dy[k * outputs..], outputs, first..first + count, width, packed);
-            Panel {
-                rows: inputs,
-                columns: count,
-                a: &pass.x[k * inputs..],
-                a_rows: Rows::Every(1),
-                b: packed,
-                b_is_packed: true,
-                c: &mut pass.dweights[first..],
-                c_rows: Rows::Every(outputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: inputs, b_step: width },
-                bias: None,
-                add: k > 0,
-                relu: false,
-            }
-            .run(instructions);
-        }
+/// dW = xᵀ dy, some rows of it, the first ones first. `ahead` is needed next.
+pub(super) fn weight_gradient(
+    instructions: Instructions,
+    [inputs, outputs]: [usize; 2],
+    rows: Range<usize>,
+    ahead: [&[f32]; 2],
+    pass: &mut Backward<'_, f32>,
+) {
+    Product {
+        rows: rows.len(),
+        depth: pass.examples,
+        columns: outputs,
+        a: Matrix::Columns(&pass.x[rows.start..], inputs),
+        b: Matrix::Rows(pass.dy, outputs),
+        c: pass.dweights,
+        bias: &[],
+        relu: false,
+        b_is_ready: rows.start > 0 && product::fits_one_block(pass.examples, outputs),
+        scratch: pass.scratch,
+        ahead,
     }
-}
-
-/// dx = dy Wᵀ
-fn input_gradient(instructions: Instructions, [inputs, outputs]: [usize; 2], pass: &mut Backward<'_, f32>) {
-    let columns = Columns::cut(instructions, pass.examples, inputs);
-    for (first, count) in columns.panels() {
-        for k in (0..outputs).step_by(BLOCK) {
-            let steps = BLOCK.min(outputs - k);
-            let width = columns.packed(count);
-            let packed = &mut pass.scratch[..steps * width];
-            pack_transposed(instructions, pass.weights, outputs, first..first + count, k..k + steps, width, packed);
-            Panel {
-                rows: pass.examples,
-                columns: count,
-                a: &pass.dy[k..],
-                a_rows: Rows::Every(outputs),
-                b: packed,
-                b_is_packed: true,
-                c: &mut pass.dx[first..],
-                c_rows: Rows::Every(inputs),
-                sum: Sum { runs: &[(0, 0)], steps, a_step: 1, b_step: width },
-                bias: None,
-                add: k > 0,
-                relu: false,
-            }
-            .run(instructions);
-        }
-    }
+    .run(instructions);
 }
 
 /// The sum of each column of `rows`, added to what is there if `add`; nothing if nobody wants it.

@@ -5,23 +5,29 @@
 //! - `vector`: a few lanes of floats, as AVX-512, AVX2 or plain arrays.
 //! - `dispatch`: runs code with the best instructions that this machine has.
 //! - `tile`: the heart of every product: a block of accumulators that stays in registers.
-//! - `product`: matrix products over tiles, with packing.
+//! - `panel`, `columns`: all rows of a few columns, tile by tile; how columns are cut.
+//! - `pack`, `product`: matrix products by blocks, both sides packed.
 //! - `channels`: numbers per channel over long runs of pixels.
 //! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`, `element_wise`: the operations.
 //! - `math`: exponentials that vectorise.
 
 mod batch_norm;
 mod channels;
+mod columns;
 mod conv2d;
 mod dense;
 pub(crate) mod dispatch;
 mod dropout;
 mod element_wise;
 pub(crate) mod math;
+mod pack;
+mod panel;
 mod pool;
 mod product;
 mod tile;
 mod vector;
+
+use std::ops::Range;
 
 use conv2d::Geometry;
 pub use dispatch::Instructions;
@@ -64,9 +70,9 @@ impl Kernels for Cpu {
     fn needs(&mut self, node: &Node, examples: usize) -> Needs {
         let mut needs = plain::needs(node, examples);
         match &node.op {
-            Op::Dense { .. } => {
-                needs.forward_scratch = dense::scratch(self.instructions);
-                needs.backward_scratch = needs.forward_scratch;
+            Op::Dense { inputs, outputs } => {
+                [needs.forward_scratch, needs.backward_scratch] =
+                    dense::scratch(self.instructions, examples, [*inputs, *outputs]);
             }
             Op::Conv2d(conv) => {
                 let geometry = self.geometry(conv);
@@ -124,7 +130,20 @@ impl Kernels for Cpu {
             _ => plain::backward(node, pass),
         }
     }
+
+    fn gradient_rows(&self, node: &Node) -> Option<usize> {
+        matches!(node.op, Op::Dense { .. }).then_some(GRADIENT_ROWS)
+    }
+
+    fn weight_gradient(&mut self, node: &Node, rows: Range<usize>, ahead: [&[f32]; 2], pass: &mut Backward<'_, f32>) {
+        if let Op::Dense { inputs, outputs } = &node.op {
+            dense::weight_gradient(self.instructions, [*inputs, *outputs], rows, ahead, pass);
+        }
+    }
 }
+
+/// Rows of a dense layer's gradient that stay in the second-level cache until they are used.
+const GRADIENT_ROWS: usize = 64;
 
 /// Whether the operation has a kernel here that leaves the fused activation to the caller.
 fn is_fast(op: &Op) -> bool {

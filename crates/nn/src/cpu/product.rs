@@ -1,300 +1,159 @@
-//! Matrix products over tiles: which panels of columns, in which order, and what is packed before.
+//! C ← A · B by blocks, both sides packed: the tile reads everything in a row, from the caches that are near.
 
-#![expect(unsafe_code, reason = "hands raw pointers to the tile; every `Panel` is made from checked slices")]
-
-use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::dispatch::{Instructions, Work};
-use super::tile::{Finish, Sum, rows, tile};
-use super::vector::{Registers, Vector};
+use super::columns::Columns;
+use super::dispatch::Instructions;
+use super::pack::{pack_row_by_row, pack_transposed};
+use super::panel::{Panel, Rows};
+use super::tile::Sum;
 
-/// Where the rows of a matrix start, in floats from a base.
+/// Steps of a block: a packed panel of B stays in the first-level cache.
+const STEPS: usize = 128;
+/// Rows of a block: the packed strips of A stay in the second-level cache.
+const ROWS: usize = 128;
+/// Columns of a block: all its panels stay in the second-level cache too, and B is read in long runs.
+const COLUMNS: usize = 1008;
+
+/// A matrix as it lies: row after row, or column after column.
 #[derive(Clone, Copy)]
-pub(super) enum Rows<'a> {
-    /// So many floats apart.
-    Every(usize),
-    /// As the table says.
-    At(&'a [u32]),
+pub(super) enum Matrix<'a> {
+    /// Rows of so many floats.
+    Rows(&'a [f32], usize),
+    /// Columns of so many floats.
+    Columns(&'a [f32], usize),
 }
 
-impl Rows<'_> {
-    #[inline(always)]
-    fn start(self, row: usize) -> usize {
-        match self {
-            Rows::Every(stride) => row * stride,
-            Rows::At(table) => table[row] as usize,
-        }
-    }
-}
-
-/// One panel of columns, all rows: C[rows, columns] ← Σ A · B.
-pub(super) struct Panel<'a> {
+/// The product of `rows` × `depth` by `depth` × `columns`; C lies row after row without gaps.
+pub(super) struct Product<'a> {
     pub rows: usize,
+    pub depth: usize,
     pub columns: usize,
-    pub a: &'a [f32],
-    pub a_rows: Rows<'a>,
-    pub b: &'a [f32],
-    /// Whether the rows of B are as far apart as [`Columns::packed`] says, with floats to read behind the last column.
-    pub b_is_packed: bool,
+    pub a: Matrix<'a>,
+    pub b: Matrix<'a>,
     pub c: &'a mut [f32],
-    pub c_rows: Rows<'a>,
-    pub sum: Sum<'a>,
-    pub bias: Option<&'a [f32]>,
-    pub add: bool,
+    /// Added to every row, if not empty.
+    pub bias: &'a [f32],
     pub relu: bool,
+    /// As many floats as [`scratch`] says.
+    pub scratch: &'a mut [f32],
+    /// Whether the scratch is as a product with the same B left it, so that [`fits_one_block`] of B need not be packed.
+    pub b_is_ready: bool,
+    /// What comes to the second-level cache meanwhile, because it is needed next.
+    pub ahead: [&'a [f32]; 2],
 }
 
-impl Panel<'_> {
-    /// Computes the panel.
+/// Whether such a B is packed as a whole.
+pub(super) fn fits_one_block(depth: usize, columns: usize) -> bool {
+    depth <= STEPS && columns <= COLUMNS
+}
+
+/// Floats of scratch that a product of these sizes needs: a block of A and a block of B.
+pub(super) fn scratch(instructions: Instructions, rows: usize, columns: usize) -> usize {
+    let strip = instructions.strip();
+    STEPS * (rows.min(ROWS).next_multiple_of(strip.rows) + columns.min(COLUMNS).next_multiple_of(strip.width))
+}
+
+impl Product<'_> {
     pub(super) fn run(self, instructions: Instructions) {
-        if self.rows > 0 && self.columns > 0 {
-            self.check();
-            instructions.run(self);
-        }
-    }
-
-    /// Holds what the tile relies on; once per panel, so it costs nothing that could be measured.
-    fn check(&self) {
-        let steps = self.sum.steps.saturating_sub(1);
-        let a_reach = self.sum.runs.iter().map(|(a, _)| a + steps * self.sum.a_step).max().unwrap_or(0);
-        let b_reach = self.sum.runs.iter().map(|(_, b)| b + steps * self.sum.b_step).max().unwrap_or(0);
-        let last = |rows: Rows<'_>| match rows {
-            Rows::Every(stride) => (self.rows - 1) * stride,
-            Rows::At(table) => table[..self.rows].iter().map(|&r| r as usize).max().unwrap_or(0),
-        };
-        if !self.sum.runs.is_empty() && self.sum.steps > 0 {
-            assert!(last(self.a_rows) + a_reach < self.a.len(), "a panel reads A to its end at most");
-            let room = if self.b_is_packed { self.sum.b_step } else { self.columns };
-            assert!(b_reach + room <= self.b.len(), "a panel reads B to its end at most");
-            assert!(!self.b_is_packed || self.sum.b_step >= self.columns, "a packed row holds all columns");
-        }
-        assert!(last(self.c_rows) + self.columns <= self.c.len(), "a panel writes C to its end at most");
-        assert!(self.bias.is_none_or(|bias| bias.len() >= self.columns), "a bias for every column");
-    }
-
-    #[inline(always)]
-    unsafe fn tiles<V: Vector, const ROWS: usize, const VECTORS: usize>(&mut self) {
-        // SAFETY: the caller checked the instructions of `V`.
-        unsafe {
-            match (self.b_is_packed, self.sum.a_step) {
-                (true, 1) => self.strips::<V, ROWS, VECTORS, true, { rows::UNIT_STEP }>(),
-                (true, _) => self.strips::<V, ROWS, VECTORS, true, { rows::ANYWHERE }>(),
-                (false, _) => self.strips::<V, ROWS, VECTORS, false, { rows::ANYWHERE }>(),
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn strips<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED: bool, const A: u8>(&mut self) {
-        let finish =
-            Finish { add: self.add, bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr), relu: self.relu };
-        let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
-        let (sum, columns) = (self.sum, self.columns);
-        assert!(!PACKED || sum.b_step == VECTORS * V::LANES, "packed rows are whole vectors");
-        let mut row = 0;
-        while row < self.rows {
-            let live = ROWS.min(self.rows - row);
-            // Rows behind the last are computed like it and not written.
-            let at = |i: usize| row + i.min(live - 1);
-            let starts: [usize; ROWS] = std::array::from_fn(|i| self.a_rows.start(at(i)));
-            let adjacent = A != rows::UNIT_STEP && (0..ROWS).all(|i| starts[i] == starts[0] + i);
-            // SAFETY: `check` held that every row's reads and writes end inside the slices.
-            unsafe {
-                let a: [*const f32; ROWS] = std::array::from_fn(|i| a.add(starts[i]));
-                let c: [*mut f32; ROWS] = std::array::from_fn(|i| c.add(self.c_rows.start(at(i))));
-                if adjacent {
-                    tile::<V, ROWS, VECTORS, PACKED, { rows::ADJACENT }>(&a, b, &c, sum, live, columns, finish);
-                } else {
-                    tile::<V, ROWS, VECTORS, PACKED, A>(&a, b, &c, sum, live, columns, finish);
+        // B first: where it lies must not depend on the rows, which change while it is kept.
+        let block_columns = self.columns.min(COLUMNS).next_multiple_of(instructions.strip().width);
+        let (packed_b, packed_a) = self.scratch.split_at_mut(STEPS * block_columns);
+        // As even as can be: a short last block would cost as much besides its products as a long one.
+        let blocks = self.depth.div_ceil(STEPS).max(1);
+        for k in (0..self.depth).step_by(self.depth.div_ceil(blocks).max(1)) {
+            let steps = k..self.depth.min(k + self.depth.div_ceil(blocks));
+            for column in (0..self.columns).step_by(COLUMNS) {
+                let block = Columns::beside_strips(instructions, COLUMNS.min(self.columns - column));
+                if !self.b_is_ready {
+                    pack_panels(instructions, self.b, block, column, steps.clone(), packed_b);
+                }
+                // The next rows of B, where they lie in a row, or else what the caller wants.
+                let mut ahead = match self.b {
+                    Matrix::Rows(values, stride) if steps.end < self.depth => [&values[steps.end * stride..], &[]],
+                    _ => self.ahead,
+                };
+                for row in (0..self.rows).step_by(ROWS) {
+                    let rows = row..self.rows.min(row + ROWS);
+                    pack_strips(instructions, self.a, rows.clone(), steps.clone(), packed_a);
+                    let mut start = 0;
+                    for (first, count) in block.panels() {
+                        let width = block.packed(count);
+                        Panel {
+                            rows: rows.len(),
+                            columns: count,
+                            a: packed_a,
+                            a_rows: Rows::Strips(steps.len()),
+                            b: &packed_b[start..],
+                            b_is_packed: true,
+                            c: &mut self.c[row * self.columns + column + first..],
+                            c_rows: Rows::Every(self.columns),
+                            sum: Sum { runs: &[(0, 0)], steps: steps.len(), a_step: 1, b_step: width },
+                            bias: self.bias.get(column + first..column + first + count).filter(|_| k == 0),
+                            add: k > 0,
+                            relu: self.relu && steps.end == self.depth,
+                            ahead,
+                        }
+                        .run(instructions);
+                        let fetched = Panel::fetched(instructions, rows.len(), steps.len());
+                        ahead = ahead.map(|slice| slice.get(fetched..).unwrap_or_default());
+                        start += steps.len() * width;
+                    }
                 }
             }
-            row += ROWS;
         }
     }
 }
 
-impl Work for Panel<'_> {
-    #[inline(always)]
-    unsafe fn run<V: Vector>(mut self) {
-        let vectors = self.columns.div_ceil(V::LANES);
-        // SAFETY: the caller checked the instructions of `V`.
-        unsafe {
-            match (V::REGISTERS, vectors) {
-                #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 4) => self.tiles::<V, 6, 4>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 3) => self.tiles::<V, 8, 3>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 2) => self.tiles::<V, 10, 2>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 1) => self.tiles::<V, 10, 1>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 3) => self.tiles::<V, 4, 3>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 2) => self.tiles::<V, 6, 2>(),
-                #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 1) => self.tiles::<V, 8, 1>(),
-                (Registers::Few, 2) => self.tiles::<V, 2, 2>(),
-                (Registers::Few, 1) => self.tiles::<V, 4, 1>(),
-                _ => unreachable!("`Columns` cuts panels that a tile can hold"),
+/// Strip after strip: for every step one float of each row.
+fn pack_strips(instructions: Instructions, a: Matrix<'_>, rows: Range<usize>, steps: Range<usize>, to: &mut [f32]) {
+    let height = instructions.strip().rows;
+    match a {
+        Matrix::Rows(values, stride) => {
+            for (first, to) in rows.clone().step_by(height).zip(to.chunks_exact_mut(height * steps.len())) {
+                let rows = first..rows.end.min(first + height);
+                pack_transposed(instructions, values, stride, rows, steps.clone(), height, to);
             }
         }
-    }
-}
-
-/// How columns are cut into panels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
-    columns: usize,
-    lanes: usize,
-    /// Columns of a full panel.
-    pub width: usize,
-}
-
-impl Columns {
-    /// The cut that wastes the fewest lanes and rows.
-    pub(super) fn cut(instructions: Instructions, rows: usize, columns: usize) -> Self {
-        let (lanes, shapes) = instructions.tiles();
-        let vectors = columns.div_ceil(lanes);
-        let cost = |width: usize| {
-            let of = |w: usize| {
-                let (tile_rows, slowness) = shapes[w - 1];
-                rows.div_ceil(tile_rows) * tile_rows * w * slowness
-            };
-            vectors / width * of(width) + if vectors % width > 0 { of(vectors % width) } else { 0 }
-        };
-        let width = (1..=shapes.len()).rev().min_by_key(|&w| cost(w)).expect("there is a tile");
-        Self { columns, lanes, width: width * lanes }
-    }
-
-    /// First column and number of columns of every panel.
-    pub(super) fn panels(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.columns).step_by(self.width).map(move |start| (start, self.width.min(self.columns - start)))
-    }
-
-    /// Floats of a packed row of a panel with so many columns: whole vectors.
-    pub(super) fn packed(self, count: usize) -> usize {
-        count.next_multiple_of(self.lanes)
-    }
-
-    /// Columns when every panel is full.
-    pub(super) fn padded(self) -> usize {
-        self.columns.div_ceil(self.width) * self.width
-    }
-}
-
-impl Instructions {
-    /// Lanes, and for panels of 1, 2, … vectors the rows of a tile and how slow it is per element, in percent.
-    fn tiles(self) -> (usize, &'static [(usize, usize)]) {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 => (16, &[(10, 130), (10, 106), (8, 100), (6, 100)]),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => (8, &[(8, 115), (6, 100), (4, 100)]),
-            Instructions::Portable => (8, &[(4, 100), (2, 100)]),
+        Matrix::Columns(values, stride) => {
+            let from = &values[steps.start * stride + rows.start..];
+            pack_row_by_row(instructions, from, stride, rows.len(), height, steps.len(), to);
         }
     }
-
-    /// The most columns that a panel may have.
-    pub(super) fn widest(self) -> usize {
-        let (lanes, shapes) = self.tiles();
-        lanes * shapes.len()
-    }
 }
 
-/// Copies columns of the rows of a matrix with `stride` floats a row into rows of `width`, zeros behind.
-pub(super) fn pack(
+/// Panel after panel: for every step the floats of its columns.
+fn pack_panels(
     instructions: Instructions,
-    from: &[f32],
-    stride: usize,
-    columns: Range<usize>,
-    width: usize,
+    b: Matrix<'_>,
+    block: Columns,
+    column: usize,
+    steps: Range<usize>,
     to: &mut [f32],
 ) {
-    let rows = to.len() / width;
-    assert!(columns.len() <= width, "a packed row has room for its columns");
-    assert!(rows == 0 || (rows - 1) * stride + columns.end <= from.len(), "the matrix has these rows");
-    instructions.run(Copy { from: &from[columns.start..], stride, rows, columns: columns.len(), width, to });
-}
-
-struct Copy<'a> {
-    from: &'a [f32],
-    stride: usize,
-    rows: usize,
-    columns: usize,
-    width: usize,
-    to: &'a mut [f32],
-}
-
-impl Work for Copy<'_> {
-    #[inline(always)]
-    unsafe fn run<V: Vector>(self) {
-        let Self { from, stride, rows, columns, width, to } = self;
-        let (whole, vectors) = (columns / V::LANES, width / V::LANES);
-        for row in 0..rows {
-            // SAFETY: `pack` held that every row has its columns in `from` and its width in `to`.
-            unsafe {
-                let (from, to) = (from.as_ptr().add(row * stride), to.as_mut_ptr().add(row * width));
-                for vector in 0..vectors {
-                    let at = vector * V::LANES;
-                    let value = match vector.cmp(&whole) {
-                        Ordering::Less => V::load(from.add(at)),
-                        Ordering::Equal => V::load_part(from.add(at), columns - at),
-                        Ordering::Greater => V::splat(0.0),
-                    };
-                    value.store(to.add(at));
-                }
-            }
+    match b {
+        // Row by row through all panels, because long runs arrive faster than short ones.
+        Matrix::Rows(values, stride) => {
+            let count = block.columns();
+            pack_row_by_row(
+                instructions,
+                &values[steps.start * stride + column..],
+                stride,
+                count,
+                block.width,
+                steps.len(),
+                to,
+            );
         }
-    }
-}
-
-/// The same of the transposed matrix: row k of `to` holds column `columns.start + k` of the given rows of `from`.
-pub(super) fn pack_transposed(
-    instructions: Instructions,
-    from: &[f32],
-    stride: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    width: usize,
-    to: &mut [f32],
-) {
-    assert!(rows.len() <= width && columns.len() * width <= to.len(), "a packed panel has room for its rows");
-    assert!(rows.is_empty() || (rows.end - 1) * stride + columns.end <= from.len(), "the matrix has these columns");
-    instructions.run(Transpose { from: &from[rows.start * stride..], stride, rows: rows.len(), columns, width, to });
-}
-
-struct Transpose<'a> {
-    from: &'a [f32],
-    stride: usize,
-    rows: usize,
-    columns: Range<usize>,
-    width: usize,
-    to: &'a mut [f32],
-}
-
-impl Work for Transpose<'_> {
-    #[inline(always)]
-    unsafe fn run<V: Vector>(self) {
-        let Self { from, stride, rows, columns, width, to } = self;
-        // Gathers count in 32 bits.
-        let whole = if stride * V::LANES < i32::MAX as usize { rows - rows % V::LANES } else { 0 };
-        for first in (0..whole).step_by(V::LANES) {
-            for (k, column) in columns.clone().enumerate() {
-                // SAFETY: `pack_transposed` held that rows and columns lie in `from` and fit into `to`.
-                unsafe {
-                    let lanes = V::load_column(from.as_ptr().add(first * stride + column), stride);
-                    lanes.store(to.as_mut_ptr().add(k * width + first));
-                }
+        Matrix::Columns(values, stride) => {
+            let mut start = 0;
+            for (first, count) in block.panels() {
+                let width = block.packed(count);
+                let to = &mut to[start..start + steps.len() * width];
+                let columns = column + first..column + first + count;
+                pack_transposed(instructions, values, stride, columns, steps.clone(), width, to);
+                start += to.len();
             }
-        }
-        for (k, column) in columns.enumerate() {
-            let to = &mut to[k * width..][..width];
-            to[rows..].fill(0.0);
-            (whole..rows).for_each(|row| to[row] = from[row * stride + column]);
         }
     }
 }

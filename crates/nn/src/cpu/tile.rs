@@ -23,9 +23,11 @@ pub(super) struct Sum<'a> {
     pub b_step: usize,
 }
 
-/// What is done with a finished tile.
+/// What is done with a finished tile, and for the next ones.
 #[derive(Clone, Copy)]
 pub(super) struct Finish {
+    /// With a packed strip: what comes to the second-level cache meanwhile, a line of each every [`UNROLLED`] steps.
+    pub ahead: [*const f32; 2],
     /// Whether it is added to what is there.
     pub add: bool,
     /// Starting values of a row, if any; null for zero. As many as the tile has columns, or more.
@@ -33,6 +35,12 @@ pub(super) struct Finish {
     /// Whether what is below 0 becomes 0.
     pub relu: bool,
 }
+
+/// Steps that share the counting of the loop.
+pub(super) const UNROLLED: usize = 4;
+
+/// Floats of a line of the cache.
+pub(super) const LINE: usize = 16;
 
 /// How the rows of A lie, so that the loop needs as few instructions as it can besides the products.
 pub(super) mod rows {
@@ -42,6 +50,8 @@ pub(super) mod rows {
     pub(in super::super) const UNIT_STEP: u8 = 1;
     /// One float from row to row: all rows share one pointer.
     pub(in super::super) const ADJACENT: u8 = 2;
+    /// A packed strip: one float from row to row, and the next step right behind the last row.
+    pub(in super::super) const STRIP: u8 = 3;
 }
 
 /// Computes one tile.
@@ -69,8 +79,9 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
         let last = columns - (VECTORS - 1) * V::LANES;
         let b_step = if PACKED { VECTORS * V::LANES } else { sum.b_step };
         let mut total = [[V::splat(0.0); VECTORS]; ROWS];
-        // The gradient of weights is far away when it is written; it can come while the products are computed.
-        if A == rows::ADJACENT {
+        let mut ahead = finish.ahead;
+        // What is written may be far away, as the gradient of weights is; it can come while the products are computed.
+        if A == rows::ADJACENT || A == rows::STRIP {
             for row in c {
                 (0..VECTORS).for_each(|j| V::prefetch(row.add(j * V::LANES)));
             }
@@ -79,19 +90,30 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
             let mut at = a_run;
             let mut b = b.add(b_run);
             let mut left = sum.steps;
-            if A == rows::UNIT_STEP {
-                while left >= 4 {
-                    for k in 0..4 {
-                        step::<V, ROWS, VECTORS, PACKED, A>(a, at + k, b.add(k * b_step), last, &mut total);
+            let a_step = match A {
+                rows::UNIT_STEP => 1,
+                rows::STRIP => ROWS,
+                _ => sum.a_step,
+            };
+            if A == rows::UNIT_STEP || A == rows::STRIP {
+                while left >= UNROLLED {
+                    if A == rows::STRIP {
+                        for next in &mut ahead {
+                            V::prefetch_far(*next);
+                            *next = next.wrapping_add(LINE);
+                        }
                     }
-                    at += 4;
-                    b = b.add(4 * b_step);
-                    left -= 4;
+                    for k in 0..UNROLLED {
+                        step::<V, ROWS, VECTORS, PACKED, A>(a, at + k * a_step, b.add(k * b_step), last, &mut total);
+                    }
+                    at += UNROLLED * a_step;
+                    b = b.add(UNROLLED * b_step);
+                    left -= UNROLLED;
                 }
             }
             for _ in 0..left {
                 step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
-                at += if A == rows::UNIT_STEP { 1 } else { sum.a_step };
+                at += a_step;
                 b = b.add(b_step);
             }
         }
@@ -135,7 +157,8 @@ unsafe fn step<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED:
             row_of_b[j] = if !PACKED && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
         }
         for i in 0..ROWS {
-            let value = V::splat(if A == rows::ADJACENT { *a[0].add(at + i) } else { *a[i].add(at) });
+            let together = A == rows::ADJACENT || A == rows::STRIP;
+            let value = V::splat(if together { *a[0].add(at + i) } else { *a[i].add(at) });
             for j in 0..VECTORS {
                 total[i][j] = total[i][j].add_product(value, row_of_b[j]);
             }

@@ -14,16 +14,18 @@ pub(crate) trait Vector: Copy {
     /// Which tile sizes keep all accumulators in registers.
     const REGISTERS: Registers;
     unsafe fn splat(value: f32) -> Self;
-    /// Reads one float of each of as many rows as there are lanes.
-    unsafe fn load_column(from: *const f32, stride: usize) -> Self;
+    /// Writes 8 × 8 floats with their rows as columns.
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
     unsafe fn load(from: *const f32) -> Self;
     /// Reads `count` floats; the other lanes are 0.
     unsafe fn load_part(from: *const f32, count: usize) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// Writes the first `count` lanes.
     unsafe fn store_part(self, to: *mut f32, count: usize);
-    /// Asks for the line at `at`, which will be written soon.
+    /// Asks for the line at `at`, which will be read or written soon. Any address will do.
     unsafe fn prefetch(at: *const f32);
+    /// Asks for the line at `at` to come to the second-level cache: it will be needed in a while.
+    unsafe fn prefetch_far(at: *const f32);
     unsafe fn add(self, other: Self) -> Self;
     /// `a · b + self`
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
@@ -62,9 +64,11 @@ impl Vector for Plain {
         Self([value; 8])
     }
     #[inline(always)]
-    unsafe fn load_column(from: *const f32, stride: usize) -> Self {
-        // SAFETY: the caller's pointer has 8 rows.
-        Self(std::array::from_fn(|lane| unsafe { *from.add(lane * stride) }))
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for (row, column) in (0..8).flat_map(|row| (0..8).map(move |column| (row, column))) {
+            // SAFETY: the caller's pointers have 8 rows of 8 floats.
+            unsafe { *to.add(column * to_stride + row) = *from.add(row * from_stride + column) };
+        }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -94,6 +98,8 @@ impl Vector for Plain {
     }
     #[inline(always)]
     unsafe fn prefetch(_at: *const f32) {}
+    #[inline(always)]
+    unsafe fn prefetch_far(_at: *const f32) {}
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
@@ -148,12 +154,8 @@ mod x86 {
             unsafe { _mm512_set1_ps(value) }
         }
         #[inline(always)]
-        unsafe fn load_column(from: *const f32, stride: usize) -> Self {
-            unsafe {
-                let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-                let rows = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(stride as i32));
-                _mm512_i32gather_ps::<4>(rows, from)
-            }
+        unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            unsafe { transpose8(from, from_stride, to, to_stride) }
         }
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
@@ -174,6 +176,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch(at: *const f32) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch_far(at: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
@@ -216,6 +222,30 @@ mod x86 {
         }
     }
 
+    /// Pairs, then quads, then halves: three rounds of shuffles.
+    #[inline(always)]
+    unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        unsafe {
+            let r: [__m256; 8] = std::array::from_fn(|i| _mm256_loadu_ps(from.add(i * from_stride)));
+            let mut pairs = r;
+            for i in (0..8).step_by(2) {
+                pairs[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+                pairs[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+            }
+            let mut quads = pairs;
+            for i in [0, 4] {
+                quads[i] = _mm256_shuffle_ps::<0x44>(pairs[i], pairs[i + 2]);
+                quads[i + 1] = _mm256_shuffle_ps::<0xee>(pairs[i], pairs[i + 2]);
+                quads[i + 2] = _mm256_shuffle_ps::<0x44>(pairs[i + 1], pairs[i + 3]);
+                quads[i + 3] = _mm256_shuffle_ps::<0xee>(pairs[i + 1], pairs[i + 3]);
+            }
+            for i in 0..4 {
+                _mm256_storeu_ps(to.add(i * to_stride), _mm256_permute2f128_ps::<0x20>(quads[i], quads[i + 4]));
+                _mm256_storeu_ps(to.add((i + 4) * to_stride), _mm256_permute2f128_ps::<0x31>(quads[i], quads[i + 4]));
+            }
+        }
+    }
+
     #[inline(always)]
     fn mask16(count: usize) -> u16 {
         ((1u32 << count) - 1) as u16
@@ -230,12 +260,8 @@ mod x86 {
             unsafe { _mm256_set1_ps(value) }
         }
         #[inline(always)]
-        unsafe fn load_column(from: *const f32, stride: usize) -> Self {
-            unsafe {
-                let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-                let rows = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(stride as i32));
-                _mm256_i32gather_ps::<4>(from, rows)
-            }
+        unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            unsafe { transpose8(from, from_stride, to, to_stride) }
         }
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
@@ -256,6 +282,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch(at: *const f32) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch_far(at: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {

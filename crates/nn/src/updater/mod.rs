@@ -8,6 +8,7 @@
 mod rule;
 mod segment;
 
+pub(crate) use segment::Place;
 pub use segment::{Segment, SegmentTable};
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! One loop per updater. Each reads the gradient once and leaves the update in its place.
+//! One loop per updater. Each reads the gradient once and leaves the update in its place, or subtracts it at once.
 
 use paceline_model::Progress;
 
@@ -95,15 +95,17 @@ impl Rule {
         }
     }
 
-    /// Turns `gradient` into the update. `slots` are the updater's, cut to the same range.
+    /// Turns `gradient` into the update, or takes it off `parameters`. `slots` are the updater's, cut to the same range.
     pub(crate) fn run(
         self,
         gradient: &mut [f32],
-        parameters: &[f32],
+        parameters: &mut [f32],
         slots: &mut [&mut [f32]],
         scale: f32,
         decay: Decay,
+        into: Into,
     ) {
+        let decay = (decay, into);
         match (self, slots) {
             (Rule::Noop, _) => gradient.fill(0.0),
             (Rule::Sgd { rate }, _) => element_wise(gradient, parameters, [], scale, decay, |g, []| (rate * g, [])),
@@ -181,49 +183,89 @@ pub(crate) fn nadam_momentum(beta1: f64, decay: f64, t: u64) -> f64 {
     beta1 * (1.0 - 0.5 * 0.96f64.powf(t as f64 * decay))
 }
 
+/// Where an update goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Into {
+    /// In place of the gradient.
+    Gradient,
+    /// Off the parameters; the gradient stays.
+    Parameters,
+}
+
 /// Runs `rule(gradient, slots) -> (update, slots)` over all elements, with the decay around it.
 #[inline(always)]
 fn element_wise<const N: usize>(
     gradient: &mut [f32],
-    parameters: &[f32],
+    parameters: &mut [f32],
     slots: [&mut [f32]; N],
     scale: f32,
-    decay: Decay,
+    (decay, into): (Decay, Into),
     rule: impl Fn(f32, [f32; N]) -> (f32, [f32; N]),
 ) {
-    let len = gradient.len();
-    let parameters = &parameters[..len];
-    let slots = slots.map(|slot| &mut slot[..len]);
-    if decay == Decay::default() {
-        vectorize(
-            #[inline(always)]
-            move || {
-                for i in 0..len {
-                    let (update, kept) = rule(gradient[i] * scale, std::array::from_fn(|n| slots[n][i]));
-                    gradient[i] = update;
-                    (0..N).for_each(|n| slots[n][i] = kept[n]);
-                }
-            },
-        );
-    } else {
-        vectorize(
-            #[inline(always)]
-            move || {
-                for i in 0..len {
-                    let w = parameters[i];
-                    let sign = if w > 0.0 {
-                        1.0
-                    } else if w < 0.0 {
-                        -1.0
-                    } else {
-                        0.0
-                    };
-                    let g = gradient[i] * scale + decay.l2 * w + decay.l1 * sign;
-                    let (update, kept) = rule(g, std::array::from_fn(|n| slots[n][i]));
-                    gradient[i] = update + decay.weight_decay * w;
-                    (0..N).for_each(|n| slots[n][i] = kept[n]);
-                }
-            },
-        );
+    let decayed = |g: f32, w: f32| {
+        let sign = if w > 0.0 {
+            1.0
+        } else if w < 0.0 {
+            -1.0
+        } else {
+            0.0
+        };
+        g + decay.l2 * w + decay.l1 * sign
+    };
+    let plain = |g: f32, _: f32, kept: [f32; N]| rule(g * scale, kept);
+    let with_decay = |g: f32, w: f32, kept: [f32; N]| {
+        let (update, kept) = rule(decayed(g * scale, w), kept);
+        (update + decay.weight_decay * w, kept)
+    };
+    match (decay == Decay::default(), into) {
+        (true, Into::Gradient) => each::<N, false>(gradient, parameters, slots, plain),
+        (true, Into::Parameters) => each::<N, true>(gradient, parameters, slots, plain),
+        (false, Into::Gradient) => each::<N, false>(gradient, parameters, slots, with_decay),
+        (false, Into::Parameters) => each::<N, true>(gradient, parameters, slots, with_decay),
     }
+}
+
+/// Elements that are worked on together, so that the compiler sees a vector and no chance of overlap.
+const LANES: usize = 16;
+
+/// Runs `f(gradient, parameter, slots) -> (update, slots)` over all elements.
+#[inline(always)]
+fn each<const N: usize, const APPLY: bool>(
+    gradient: &mut [f32],
+    parameters: &mut [f32],
+    slots: [&mut [f32]; N],
+    f: impl Fn(f32, f32, [f32; N]) -> (f32, [f32; N]),
+) {
+    vectorize(
+        #[inline(always)]
+        move || {
+            let (gradients, last_gradient) = gradient.as_chunks_mut::<LANES>();
+            let (parameters, last_parameters) = parameters.as_chunks_mut::<LANES>();
+            let mut slots = slots.map(|slot| slot.as_chunks_mut::<LANES>());
+            for (i, (gradient, parameters)) in gradients.iter_mut().zip(parameters).enumerate() {
+                let mut kept: [[f32; LANES]; N] = std::array::from_fn(|n| slots[n].0[i]);
+                let mut update = [0.0; LANES];
+                for lane in 0..LANES {
+                    let (one, new) = f(gradient[lane], parameters[lane], std::array::from_fn(|n| kept[n][lane]));
+                    update[lane] = one;
+                    (0..N).for_each(|n| kept[n][lane] = new[n]);
+                }
+                (0..N).for_each(|n| slots[n].0[i] = kept[n]);
+                if APPLY {
+                    (0..LANES).for_each(|lane| parameters[lane] -= update[lane]);
+                } else {
+                    *gradient = update;
+                }
+            }
+            for (i, (gradient, parameter)) in last_gradient.iter_mut().zip(last_parameters).enumerate() {
+                let (update, kept) = f(*gradient, *parameter, std::array::from_fn(|n| slots[n].1[i]));
+                (0..N).for_each(|n| slots[n].1[i] = kept[n]);
+                if APPLY {
+                    *parameter -= update;
+                } else {
+                    *gradient = update;
+                }
+            }
+        },
+    );
 }

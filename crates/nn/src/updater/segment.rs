@@ -1,9 +1,9 @@
 use std::ops::Range;
 
-use paceline_model::{Progress, State};
+use paceline_model::{Flat, Progress, State};
 
 use super::Updater;
-use super::rule::{Decay, Rule, nadam_momentum};
+use super::rule::{Decay, Into, Rule, nadam_momentum};
 use crate::{Constraint, GradientNormalisation, Schedule};
 
 /// The stretch of the flat layout that one parameter takes, with everything that differs by layer.
@@ -37,6 +37,15 @@ pub struct SegmentTable {
     segments: Vec<Segment>,
     /// Nadam's Π μ after this many steps, kept so that a step does not multiply the whole history again.
     nadam: Vec<(u64, f64)>,
+}
+
+/// A part of the flat layout: its gradient, and everything else whole.
+pub(crate) struct Place<'a> {
+    pub parameters: &'a mut [f32],
+    /// Of the part alone.
+    pub gradient: &'a mut [f32],
+    pub slots: &'a mut [Flat],
+    pub range: Range<usize>,
 }
 
 /// Floats of a part: gradient, parameters and slots of it fit the second-level cache together.
@@ -106,29 +115,58 @@ impl SegmentTable {
             } else {
                 1.0
             };
-            let gradient = &mut state.gradient[cut.clone()];
-            let mut scale = mean * scale as f32;
-            if let GradientNormalisation::ClipElementWise { threshold } = segment.normalisation {
-                gradient.iter_mut().for_each(|g| *g = (*g * scale).clamp(-threshold, threshold));
-                scale = 1.0;
-            }
-            let rate =
-                segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
-            let product = match segment.updater {
-                Updater::Nadam { beta1, momentum_decay, .. } => {
-                    advance(&mut self.nadam[index], progress.iteration, beta1, momentum_decay)
-                }
-                _ => 1.0,
-            };
-            let decay = Decay { l1: segment.l1, l2: segment.l2, weight_decay: rate as f32 * segment.weight_decay };
-            let rule = Rule::at(&segment.updater, progress, rate, product);
-            let mut slots: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
-            let used = segment.updater.slots().len();
-            for (slot, flat) in slots.iter_mut().zip(&mut state.slots) {
-                *slot = &mut flat[cut.clone()];
-            }
-            rule.run(gradient, &state.parameters[cut], &mut slots[..used], scale, decay);
+            let State { parameters, gradient, slots, .. } = state;
+            let place = Place { parameters, gradient: &mut gradient[cut.clone()], slots, range: cut };
+            self.run(index, place, mean, scale as f32, progress, Into::Gradient);
         }
+    }
+
+    /// Whether every element can be updated without a look at the others: no norms, no constraints.
+    pub(crate) fn is_element_wise(&self) -> bool {
+        self.segments.iter().all(|s| !s.normalisation.needs_norm() && s.constraints.is_empty())
+    }
+
+    /// Updates and applies in one pass, where [`Self::is_element_wise`] holds.
+    pub(crate) fn step(&mut self, place: Place<'_>, weight: f32, progress: Progress) {
+        let mean = if weight > 0.0 { 1.0 / weight } else { 0.0 };
+        let Place { parameters, gradient, slots, range } = place;
+        let first = self.segments.partition_point(|s| s.range.end <= range.start);
+        for index in first..self.segments.len() {
+            let segment = &self.segments[index].range;
+            let cut = segment.start.max(range.start)..segment.end.min(range.end);
+            if cut.is_empty() {
+                break;
+            }
+            let gradient = &mut gradient[cut.start - range.start..cut.end - range.start];
+            let place = Place { parameters: &mut *parameters, gradient, slots: &mut *slots, range: cut };
+            self.run(index, place, mean, 1.0, progress, Into::Parameters);
+        }
+    }
+
+    /// Runs the rule of one segment over a part of it, which must lie within it.
+    fn run(&mut self, index: usize, place: Place<'_>, mean: f32, scale: f32, progress: Progress, into: Into) {
+        let Place { parameters, gradient, slots, range } = place;
+        let segment = &self.segments[index];
+        let mut scale = mean * scale;
+        if let GradientNormalisation::ClipElementWise { threshold } = segment.normalisation {
+            gradient.iter_mut().for_each(|g| *g = (*g * scale).clamp(-threshold, threshold));
+            scale = 1.0;
+        }
+        let rate = segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
+        let product = match segment.updater {
+            Updater::Nadam { beta1, momentum_decay, .. } => {
+                advance(&mut self.nadam[index], progress.iteration, beta1, momentum_decay)
+            }
+            _ => 1.0,
+        };
+        let decay = Decay { l1: segment.l1, l2: segment.l2, weight_decay: rate as f32 * segment.weight_decay };
+        let rule = Rule::at(&segment.updater, progress, rate, product);
+        let mut cut: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
+        let used = segment.updater.slots().len();
+        for (cut, flat) in cut.iter_mut().zip(slots) {
+            *cut = &mut flat[range.clone()];
+        }
+        rule.run(gradient, &mut parameters[range], &mut cut[..used], scale, decay, into);
     }
 
     /// Subtracts the update in `range` and projects the weights that have a constraint.
@@ -165,8 +203,7 @@ fn advance(kept: &mut (u64, f64), iteration: u64, beta1: f64, decay: f64) -> f64
 
 #[cfg(test)]
 mod tests {
-    use super::{Constraint, GradientNormalisation, PART, Progress, Segment, SegmentTable, State, Updater};
-    use crate::Flat;
+    use super::{Constraint, Flat, GradientNormalisation, PART, Progress, Segment, SegmentTable, State, Updater};
 
     fn table(normalisation: GradientNormalisation, constraints: Vec<Constraint>) -> SegmentTable {
         let segment = |range: std::ops::Range<usize>, layer, special: bool| Segment {

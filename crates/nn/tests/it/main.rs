@@ -3,4 +3,5 @@
 mod conformance;
 mod gradient_check;
 mod networks;
+mod one_go;
 mod pytorch;

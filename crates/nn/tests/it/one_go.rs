@@ -1,0 +1,74 @@
+//! A step in one go, against gradient, update and application in turn: the same bits.
+
+use paceline_model::{Model, Progress, train_in_turn};
+use paceline_nn::{Engine, Instructions};
+
+use crate::networks::{batch_for, network};
+
+/// Takes three steps both ways, the last with a shorter batch.
+fn compare(json: &str) {
+    let network = network(json);
+    for instructions in Instructions::available() {
+        let engine = || Engine::with_instructions(network.clone(), instructions);
+        let (mut one, mut other) = (engine().poisoned(), engine());
+        let (mut at_once, mut in_turn) = (one.initial_state(), other.initial_state());
+        for (iteration, examples) in [(0, 150), (1, 150), (2, 7)] {
+            let batch = batch_for(&network, examples, 17 + iteration);
+            let progress = Progress { iteration, epoch: 0 };
+            let found = one.train(&batch, &mut at_once, progress).expect("a batch that fits");
+            let expected = train_in_turn(&mut other, &batch, &mut in_turn, progress).expect("a batch that fits");
+            assert_eq!(found, expected, "{instructions:?}: loss");
+            assert!(at_once.parameters == in_turn.parameters, "{instructions:?}, step {iteration}: parameters");
+            assert!(at_once.slots == in_turn.slots, "{instructions:?}, step {iteration}: slots of the updater");
+            assert!(at_once.running == in_turn.running, "{instructions:?}, step {iteration}: running statistics");
+        }
+        assert!(at_once.parameters != one.initial_state().parameters, "something was learned");
+    }
+}
+
+#[test]
+fn dense_layers_of_odd_sizes() {
+    // More rows than are taken at a time, more columns than are packed at a time, a layer that starts with its bias.
+    compare(
+        r#"{"seed": 3, "input": {"feed_forward": 139}, "l2": 0.01, "weight_decay": 0.001,
+            "updater": {"adam": {"learning_rate": 0.01}}, "layers": [
+            {"dense": {"units": 1033, "activation": "relu"}}, {"dense": {"units": 5, "activation": "tanh"}},
+            {"dense": {"units": 3}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+}
+
+#[test]
+fn layers_of_every_kind() {
+    compare(
+        r#"{"seed": 3, "input": {"image": [9, 9, 3]}, "updater": {"nesterovs": {"learning_rate": 0.1, "momentum": 0.9}},
+            "gradient_normalisation": {"clip_element_wise": {"threshold": 0.05}}, "layers": [
+            {"conv2d": {"filters": 7, "kernel": [3, 3]}}, {"batch_norm": {"activation": "relu"}},
+            {"subsampling": {"kernel": [2, 2]}}, {"dropout": {"rate": 0.3}},
+            {"dense": {"units": 70, "activation": "sigmoid"}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+}
+
+#[test]
+fn norms_and_constraints_are_seen_whole() {
+    compare(
+        r#"{"seed": 3, "input": {"feed_forward": 80}, "updater": {"sgd": {"learning_rate": 0.1}},
+            "gradient_normalisation": {"clip_l2_per_layer": {"threshold": 0.01}}, "layers": [
+            {"dense": {"units": 90, "activation": "relu", "constraints": [{"max_norm": {"norm": 0.5}}]}},
+            {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+}
+
+#[test]
+fn a_loss_that_is_no_number_changes_no_parameter() {
+    let network = network(
+        r#"{"seed": 3, "input": {"feed_forward": 8}, "updater": {"sgd": {"learning_rate": 0.1}}, "layers": [
+            {"dense": {"units": 9}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+    let mut engine = Engine::new(network.clone());
+    let mut state = engine.initial_state();
+    let mut batch = batch_for(&network, 5, 1);
+    batch.features[3] = f32::NAN;
+    let loss = engine.train(&batch, &mut state, Progress::default()).expect("a batch that fits");
+    assert!(loss.sum.is_nan());
+    assert!(state.parameters == engine.initial_state().parameters);
+}
