@@ -94,7 +94,7 @@ impl Kernels for Cpu {
         match &node.op {
             Op::Dense { inputs, outputs } => dense::forward(instructions, [*inputs, *outputs], relu, pass),
             Op::Conv2d(conv) => conv2d::forward(instructions, self.geometry(conv), relu, pass),
-            Op::Pool { window, pool: Pool::Max } => pool::forward(instructions, window, pass),
+            Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::forward(instructions, window, pass),
             Op::BatchNorm { channels, positions, epsilon, decay } => {
                 batch_norm::forward(*channels, *positions, [*epsilon, *decay], relu, pass);
             }
@@ -121,7 +121,7 @@ impl Kernels for Cpu {
         match &node.op {
             Op::Dense { inputs, outputs } => dense::backward(instructions, [*inputs, *outputs], pass),
             Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
-            Op::Pool { window, pool: Pool::Max } => pool::backward(instructions, window, pass),
+            Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::backward(instructions, window, pass),
             Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, relu, pass),
             Op::Dropout { rate } => dropout::backward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {

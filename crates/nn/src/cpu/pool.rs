@@ -24,25 +24,36 @@ pub(super) fn backward(instructions: Instructions, window: &Window, pass: &mut B
     }
 }
 
-/// Which cells of a window lie in the image, along one dimension: cell, and where its pixel starts.
-#[derive(Clone, Copy)]
-struct Taps<'a> {
-    window: &'a Window,
-    dimension: usize,
-    position: usize,
-    /// Floats from one pixel to the next along this dimension.
-    stride: usize,
+/// The most cells of a window that these kernels take.
+const MOST_CELLS: usize = 64;
+
+/// Whether these kernels can do it.
+pub(super) fn takes(window: &Window) -> bool {
+    window.kernel[0] * window.kernel[1] <= MOST_CELLS
 }
 
-impl Taps<'_> {
-    #[inline(always)]
-    fn each(self, mut f: impl FnMut(usize, usize)) {
-        let w = self.window;
-        for cell in 0..w.kernel[self.dimension] {
-            if let Some(at) = w.pixel(self.dimension, self.position, cell) {
-                f(cell, at * self.stride);
+/// The cells of a window that lie in the image: which cell, and where its pixel starts from the window's first.
+struct Taps {
+    taps: [(u16, usize); MOST_CELLS],
+    count: usize,
+}
+
+impl Taps {
+    fn at(w: &Window, y: usize, x: usize) -> Self {
+        let mut found = Self { taps: [(0, 0); MOST_CELLS], count: 0 };
+        for (ky, kx) in (0..w.kernel[0]).flat_map(|ky| (0..w.kernel[1]).map(move |kx| (ky, kx))) {
+            if let (Some(row), Some(column)) = (w.pixel(0, y, ky), w.pixel(1, x, kx)) {
+                let cell = (ky * w.kernel[1] + kx) as u16;
+                found.taps[found.count] = (cell, (row * w.width + column) * w.channels);
+                found.count += 1;
             }
         }
+        found
+    }
+
+    #[inline(always)]
+    fn each(&self, mut f: impl FnMut(u16, usize)) {
+        self.taps[..self.count].iter().for_each(|&(cell, at)| f(cell, at));
     }
 }
 
@@ -56,7 +67,7 @@ impl Work for Ahead<'_, '_> {
     unsafe fn run<V: Vector>(self) {
         let Self { window: w, pass } = self;
         let (x, y, marks) = (pass.x.as_ptr(), pass.y.as_mut_ptr(), pass.marks.as_mut_ptr());
-        each_position(w, pass.examples, |image, output, rows, columns| {
+        each_position(w, pass.examples, |first, output, taps| {
             for c in (0..w.channels).step_by(V::LANES) {
                 let count = V::LANES.min(w.channels - c);
                 // SAFETY: taps lie inside the image, `count` channels are left from `c` on, and `forward` held that
@@ -64,12 +75,9 @@ impl Work for Ahead<'_, '_> {
                 unsafe {
                     let mut top = V::splat(f32::NEG_INFINITY);
                     let mut mark = V::splat(0.0);
-                    rows.each(|ky, row| {
-                        columns.each(|kx, column| {
-                            let from = x.add(image + row + column + c);
-                            let cell = V::splat((ky * w.kernel[1] + kx) as f32);
-                            (top, mark) = top.max_with_mark(mark, load::<V>(from, count), cell);
-                        });
+                    taps.each(|cell, at| {
+                        let new = load::<V>(x.add(first + at + c), count);
+                        (top, mark) = top.max_with_mark(mark, new, V::splat(f32::from(cell)));
                     });
                     store(top, y.add(output + c), count);
                     if pass.training {
@@ -99,23 +107,20 @@ impl Work for Back<'_, '_> {
             pass.dx.fill(0.0);
         }
         let (dx, dy, marks) = (pass.dx.as_mut_ptr(), pass.dy.as_ptr(), pass.marks.as_ptr());
-        each_position(w, pass.examples, |image, output, rows, columns| {
+        each_position(w, pass.examples, |first, output, taps| {
             for c in (0..w.channels).step_by(V::LANES) {
                 let count = V::LANES.min(w.channels - c);
                 // SAFETY: as in the forward pass; `backward` held the lengths.
                 unsafe {
                     let mark = V::load_marks(marks.add(output + c), count);
                     let slope = load::<V>(dy.add(output + c), count);
-                    rows.each(|ky, row| {
-                        columns.each(|kx, column| {
-                            let to = dx.add(image + row + column + c);
-                            let cell = V::splat((ky * w.kernel[1] + kx) as f32);
-                            let mut share = slope.where_equal(mark, cell);
-                            if !covers {
-                                share = share.add(load::<V>(to, count));
-                            }
-                            store(share, to, count);
-                        });
+                    taps.each(|cell, at| {
+                        let to = dx.add(first + at + c);
+                        let mut share = slope.where_equal(mark, V::splat(f32::from(cell)));
+                        if !covers {
+                            share = share.add(load::<V>(to, count));
+                        }
+                        store(share, to, count);
                     });
                 }
             }
@@ -123,16 +128,22 @@ impl Work for Back<'_, '_> {
     }
 }
 
-/// Calls `f(start of the image, start of the output, rows, columns)` for every position of every image.
+/// Calls `f(first pixel, start of the output, taps)` for every position of every image.
 #[inline(always)]
-fn each_position(w: &Window, examples: usize, mut f: impl FnMut(usize, usize, Taps<'_>, Taps<'_>)) {
+fn each_position(w: &Window, examples: usize, mut f: impl FnMut(usize, usize, &Taps)) {
     let mut output = 0;
+    let mut taps = Taps::at(w, 0, 0);
     for image in 0..examples {
         for y in 0..w.out[0] {
-            let rows = Taps { window: w, dimension: 0, position: y, stride: w.width * w.channels };
             for x in 0..w.out[1] {
-                let columns = Taps { window: w, dimension: 1, position: x, stride: w.channels };
-                f(image * w.input_len(), output, rows, columns);
+                let mut first = image * w.input_len();
+                if w.is_padded() {
+                    taps = Taps::at(w, y, x);
+                } else {
+                    // The taps of all positions are those of the first, from another first pixel on.
+                    first += (y * w.stride[0] * w.width + x * w.stride[1]) * w.channels;
+                }
+                f(first, output, &taps);
                 output += w.channels;
             }
         }
