@@ -36,10 +36,10 @@ pub(crate) enum Command {
 pub(crate) struct Train {
     /// The job file (TOML or JSON); without one, the built-in digits job, which needs no network
     pub job: Option<PathBuf>,
-    /// Replicas on this machine
+    /// Replicas on this machine, each on a thread of its own [default: the job's, or all cores if only a mode is given]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// How replicas stay together
+    /// How replicas stay together [default: the job's, or `sync` if there are several]
     #[arg(long)]
     pub mode: Option<Mode>,
     /// Where to compute
@@ -65,6 +65,20 @@ pub(crate) struct Train {
 pub(crate) enum Mode {
     /// One replica, alone
     Solo,
+    /// Every step together: gradients are summed, one update
+    Sync,
+    /// Steps on their own; every few steps all become their mean (`train.mode.averaging.frequency`)
+    Averaging,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Solo => "solo",
+            Mode::Sync => "sync",
+            Mode::Averaging => "averaging",
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -57,7 +57,7 @@ pub use export::{ExportFormat, export};
 pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_folder, fetch};
 pub use idx::{IdxData, IdxFile};
 pub use inspect::{ColumnSummary, Summary, inspect};
-pub use loader::{Epoch, Loader, LoaderOptions};
+pub use loader::{Epoch, Loader, LoaderOptions, Share};
 pub use normaliser::{Normaliser, NormaliserKind};
 pub use open::{OpenOptions, open};
 pub use shuffle::Shuffle;

@@ -10,8 +10,10 @@ use crate::{Error, Normaliser, Shuffle, Source, TargetShape};
 /// How a source is cut into batches.
 #[derive(Clone, Debug)]
 pub struct LoaderOptions {
-    /// Examples in a batch; the last one of an epoch may be shorter.
+    /// Examples in a step; the last one of an epoch may be shorter.
     pub batch: usize,
+    /// The part of every step that batches hold.
+    pub share: Share,
     /// A new order for every epoch, or from first to last.
     pub shuffle: bool,
     /// What the order depends on, together with the epoch.
@@ -24,9 +26,32 @@ pub struct LoaderOptions {
     pub class_weights: Option<Vec<f32>>,
 }
 
+/// One of several equal parts of every step, for one of several readers. In a short last step a part may be empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many parts there are.
+    pub of: usize,
+    /// Which one it is, from 0.
+    pub index: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { of: 1, index: 0 }
+    }
+}
+
 impl Default for LoaderOptions {
     fn default() -> Self {
-        Self { batch: 32, shuffle: true, seed: 0, prefetch: 2, normaliser: None, class_weights: None }
+        Self {
+            batch: 32,
+            share: Share::default(),
+            shuffle: true,
+            seed: 0,
+            prefetch: 2,
+            normaliser: None,
+            class_weights: None,
+        }
     }
 }
 
@@ -35,6 +60,11 @@ impl LoaderOptions {
         if self.batch == 0 {
             let expected = "at least 1".to_owned();
             return Err(Error::BadSetting { setting: "batch", expected, found: "0".to_owned() });
+        }
+        if self.share.index >= self.share.of {
+            let (expected, found) =
+                ("one of the parts".to_owned(), format!("{} of {}", self.share.index, self.share.of));
+            return Err(Error::BadSetting { setting: "share", expected, found });
         }
         if let Some(normaliser) = &self.normaliser {
             normaliser.check(source.shape().width())?;
@@ -175,8 +205,10 @@ impl Steps {
         }
         self.next += 1;
         let mut batch = spare.try_recv().unwrap_or_else(|_| Batch::empty());
-        let size = self.filler.options.batch as u64;
-        let positions = step * size..((step + 1) * size).min(self.shuffle.examples());
+        let LoaderOptions { batch: size, share: Share { of, index }, .. } = self.filler.options;
+        let (size, of, index) = (size as u64, of as u64, index as u64);
+        let end = self.shuffle.examples();
+        let positions = (step * size + size * index / of).min(end)..(step * size + size * (index + 1) / of).min(end);
         self.indices.clear();
         self.indices.extend(positions.map(|position| self.shuffle.index_at(position)));
         // A panic in a source must reach the caller as an error, not as an epoch that silently ends early.

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use crate::gate::Broken;
+
 /// Why a run could not begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -90,4 +92,27 @@ pub enum Error {
         /// What it is.
         found: String,
     },
+    /// A replica that panicked.
+    #[error("worker {worker} panicked: {message}")]
+    WorkerPanicked {
+        /// The replica, from 0.
+        worker: usize,
+        /// What it said.
+        message: String,
+    },
+    /// A thread that could not be started.
+    #[error("cannot start a thread for a worker: {source}; use fewer with `--workers`")]
+    WorkerThread {
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A replica that waited for another one which had failed; that one's error is the one to look at.
+    #[error("another worker has failed")]
+    Abandoned,
+}
+
+impl From<Broken> for Error {
+    fn from(_: Broken) -> Self {
+        Error::Abandoned
+    }
 }

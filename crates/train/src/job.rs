@@ -7,7 +7,7 @@ use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, TrainOptions, Trainer};
+use crate::{Error, Mode, TrainOptions, Trainer};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
 pub const DIGITS_JOB: &str = include_str!("digits.toml");
@@ -37,9 +37,12 @@ pub struct DataConfig {
     /// Without `test`: the share of the training data that is set aside for it, drawn by the seed.
     #[serde(default)]
     pub test_share: Option<f64>,
-    /// Examples in a minibatch.
-    #[serde(default = "batch")]
-    pub batch: usize,
+    /// Examples that one worker takes in one step; 128 if neither this nor `global_batch` is set.
+    #[serde(default)]
+    pub batch: Option<usize>,
+    /// Examples that all workers take in one step together.
+    #[serde(default)]
+    pub global_batch: Option<usize>,
     /// What is done to the features; what suits the source if not set.
     #[serde(default)]
     pub normaliser: Option<NormaliserKind>,
@@ -62,10 +65,10 @@ pub struct TrainConfig {
     pub epochs: u64,
     /// Ends the run after so many steps.
     pub steps: Option<u64>,
-    /// Replicas. One for now.
-    pub workers: usize,
-    /// How replicas stay together.
-    pub mode: Mode,
+    /// Replicas, each on a thread of its own; one for every core that this process may use if only a mode is given.
+    pub workers: Option<usize>,
+    /// How replicas stay together; alone if not set, or every step together if there are several.
+    pub mode: Option<Mode>,
     /// Batches that are read ahead.
     pub prefetch: usize,
     /// Whether the model is judged after every epoch.
@@ -74,25 +77,28 @@ pub struct TrainConfig {
     pub checkpoint_every: Option<u64>,
 }
 
-/// How replicas stay together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// One replica, alone.
-    #[default]
-    Solo,
+impl TrainConfig {
+    /// Replicas and how they stay together, with what was left out filled in.
+    pub fn team(&self) -> (usize, Mode) {
+        // Counts only the cores that control groups and affinity leave to this process.
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        match (self.workers, self.mode) {
+            (None, None | Some(Mode::Solo)) => (1, Mode::Solo),
+            (None, Some(mode)) => (cores(), mode),
+            (Some(1), None) => (1, Mode::Solo),
+            (Some(workers), None) => (workers, Mode::Sync),
+            (Some(workers), Some(mode)) => (workers, mode),
+        }
+    }
 }
 
 impl Default for TrainConfig {
     fn default() -> Self {
         let TrainOptions { epochs, steps, prefetch, evaluate, checkpoint_every, .. } = TrainOptions::default();
-        Self { epochs, steps, workers: 1, mode: Mode::Solo, prefetch, evaluate, checkpoint_every }
+        Self { epochs, steps, workers: None, mode: None, prefetch, evaluate, checkpoint_every }
     }
 }
 
-fn batch() -> usize {
-    TrainOptions::default().batch
-}
 fn yes() -> bool {
     true
 }
@@ -153,6 +159,12 @@ impl Job {
         for setting in settings {
             lay_over(&mut tree, setting)?;
         }
+        // A mode that has options may be given by its name alone.
+        if let Some(mode) = tree.pointer_mut("/train/mode")
+            && mode.as_str() == Some("averaging")
+        {
+            *mode = serde_json::json!({ "averaging": {} });
+        }
         let Value::Object(mut sections) = tree else {
             return Err(wrong(None, "expected the tables `data`, `network` and `train`".into()));
         };
@@ -179,15 +191,23 @@ impl Job {
     }
 
     fn validate(&self) -> Result<(), (&'static str, &'static str, String)> {
-        if self.data.batch == 0 {
+        if self.data.batch == Some(0) {
             return Err(("data", "batch", "`data.batch` must be at least 1".into()));
+        }
+        if self.data.batch.is_some() && self.data.global_batch.is_some() {
+            let message =
+                "`data.batch` is what one worker takes and `data.global_batch` what all take: set one of them";
+            return Err(("data", "global_batch", message.into()));
         }
         if let Some(share) = self.data.test_share.filter(|s| !(*s > 0.0 && *s < 1.0)) {
             return Err(("data", "test_share", format!("`data.test_share` must be between 0 and 1, found {share}")));
         }
-        if self.train.workers != 1 {
-            let message = format!("`train.workers` must be 1 in mode `solo`, found {}", self.train.workers);
-            return Err(("train", "workers", message));
+        let (workers, mode) = self.train.team();
+        mode.check(workers).map_err(|error| ("train", "workers", error.to_string()))?;
+        if let Some(found) = self.data.global_batch.filter(|&batch| batch < workers) {
+            let message =
+                format!("`data.global_batch` must be at least {workers}, one for every worker, found {found}");
+            return Err(("data", "global_batch", message));
         }
         if self.train.prefetch > MOST_PREFETCH {
             let message = format!("`train.prefetch` must be at most {MOST_PREFETCH}, found {}", self.train.prefetch);
@@ -201,8 +221,12 @@ impl Job {
         // Shapes first: a wrong network should not wait for a download.
         let network = Network::with_registry(self.network.clone(), &Registry::default())?;
         let (train, test) = self.sources(open_options)?;
+        let (workers, mode) = self.train.team();
         let options = TrainOptions {
-            batch: self.data.batch,
+            batch: self.data.batch.unwrap_or(TrainOptions::default().batch),
+            global_batch: self.data.global_batch,
+            workers,
+            mode,
             epochs: self.train.epochs,
             steps: self.train.steps,
             shuffle: self.data.shuffle,
@@ -298,7 +322,13 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
             other => return Err(wrong(format!("`{part}` cannot be looked up in {other}"))),
         };
     }
-    *at = value;
+    // The name of what is there already, with its options, changes nothing.
+    if !value
+        .as_str()
+        .is_some_and(|name| at.as_object().is_some_and(|table| table.len() == 1 && table.contains_key(name)))
+    {
+        *at = value;
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use paceline_nn::{ModelFile, Network};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::trainer::read_extra;
+use crate::run::read_extra;
 use crate::{Error, TrainOptions};
 
 /// What the order and content of batches depend on: a resume must find it unchanged.
@@ -25,8 +25,8 @@ pub(crate) struct DataKey {
 
 impl DataKey {
     pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Self {
-        let TrainOptions { batch, shuffle, seed, normaliser, class_weights, .. } = options.clone();
-        Self { examples: source.examples(), batch, shuffle, seed, normaliser, class_weights }
+        let TrainOptions { shuffle, seed, normaliser, class_weights, .. } = options.clone();
+        Self { examples: source.examples(), batch: options.step_examples(), shuffle, seed, normaliser, class_weights }
     }
 }
 

@@ -1,22 +1,24 @@
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use paceline_data::{Loader, LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
-use paceline_model::{Batch, Loss, Progress};
-use paceline_nn::{Engine, Instructions, ModelFile, Network, Registry};
+use paceline_data::{NormaliserKind, Source, TargetShape};
+use paceline_nn::{ModelFile, Network, Registry};
 
-use crate::resume::{DataKey, same_run};
-use crate::saved::load;
-use crate::{Error, Event, Exchange, Scores, Solo, Worker, evaluate};
+use crate::run::Run;
+use crate::{Error, Event, Mode, Scores};
 
 /// How a run goes.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
-    /// Examples in a minibatch.
+    /// Examples that one worker takes in one step.
     pub batch: usize,
+    /// Examples that all workers take in one step together; stands in for `batch`.
+    pub global_batch: Option<usize>,
+    /// Replicas, each on a thread of its own.
+    pub workers: usize,
+    /// How they stay together.
+    pub mode: Mode,
     /// Times that all examples are seen.
     pub epochs: u64,
     /// Ends the run after so many steps, even within an epoch.
@@ -45,6 +47,9 @@ impl Default for TrainOptions {
     fn default() -> Self {
         Self {
             batch: 128,
+            global_batch: None,
+            workers: 1,
+            mode: Mode::Solo,
             epochs: 1,
             steps: None,
             shuffle: true,
@@ -60,6 +65,13 @@ impl Default for TrainOptions {
     }
 }
 
+impl TrainOptions {
+    /// Examples that all workers take in one step together.
+    pub fn step_examples(&self) -> usize {
+        self.global_batch.unwrap_or(self.batch.saturating_mul(self.workers))
+    }
+}
+
 /// Asks a run to stop after the step that it is at. Clones ask the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
@@ -70,7 +82,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -88,26 +100,26 @@ pub struct Outcome {
 
 /// Trains a network on a source.
 pub struct Trainer {
-    network: Network,
-    train: Arc<dyn Source>,
-    test: Option<Arc<dyn Source>>,
-    options: TrainOptions,
-    registry: Registry,
-    stop: Stop,
+    pub(crate) network: Network,
+    pub(crate) train: Arc<dyn Source>,
+    pub(crate) test: Option<Arc<dyn Source>>,
+    pub(crate) options: TrainOptions,
+    pub(crate) registry: Registry,
+    pub(crate) stop: Stop,
 }
-
-/// Steps are told at most this often: a terminal cannot show more, and a log need not.
-const TELL_EVERY: Duration = Duration::from_millis(100);
-
-const CHECKPOINT: &str = "checkpoint.safetensors";
-const MODEL: &str = "model.safetensors";
 
 impl Trainer {
     /// A run of this network over this data.
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
-        if options.batch == 0 {
+        options.mode.check(options.workers)?;
+        let step = options.step_examples();
+        if step == 0 {
             return Err(Error::BadSetting { setting: "batch", expected: "at least 1", found: "0".into() });
+        }
+        if step < options.workers {
+            let expected = "at least one example for every worker";
+            return Err(Error::BadSetting { setting: "global_batch", expected, found: step.to_string() });
         }
         if train.examples() == 0 {
             let (found, expected) = ("no examples".into(), "at least one".into());
@@ -140,7 +152,7 @@ impl Trainer {
         let mut resumable = false;
         let outcome = Run::begin(self).and_then(|mut run| {
             let outcome = run.go(listener);
-            resumable = run.last_checkpoint.is_some();
+            resumable = run.can_be_resumed();
             outcome
         });
         match &outcome {
@@ -153,333 +165,9 @@ impl Trainer {
         outcome
     }
 
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.options.output.as_ref().map(|folder| folder.join(name))
     }
-}
-
-/// A run under way.
-struct Run<'a> {
-    trainer: &'a Trainer,
-    worker: Worker<Engine, Solo>,
-    loader: Loader,
-    normaliser: Option<Normaliser>,
-    /// The step of the epoch that comes next.
-    step: u64,
-    /// The losses of the epoch so far.
-    losses: Loss,
-    began: Instant,
-    /// When a step was last told.
-    told: Option<Instant>,
-    /// Time that went into judging instead of training.
-    judging: Duration,
-    examples: u64,
-    last_checkpoint: Option<PathBuf>,
-}
-
-impl<'a> Run<'a> {
-    fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
-        let options = &trainer.options;
-        // Before the folder is made: a resume that is refused leaves nothing behind.
-        let saved = match (options.resume, trainer.path(CHECKPOINT)) {
-            (true, Some(path)) if path.exists() => Some((load(&path, &trainer.registry)?, path)),
-            (true, path) => return Err(Error::NothingToResume { path: path.unwrap_or_default() }),
-            (false, _) => None,
-        };
-        if let Some(folder) = &options.output {
-            writable(folder)?;
-        }
-        let mut worker = Worker::new(Engine::new(trainer.network.clone()), Solo);
-        let (mut step, mut losses, mut last_checkpoint) = (0, Loss::default(), None);
-        let normaliser = match saved {
-            None => {
-                let kind = options.normaliser.unwrap_or(trainer.train.default_normaliser());
-                Normaliser::fit(kind, &*trainer.train)?
-            }
-            Some((saved, path)) => {
-                same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
-                let normaliser = saved.extra.get("normaliser").map(|json| read_extra(&path, "normaliser", json));
-                losses = saved.extra.get("losses").map(|json| read_extra(&path, "losses", json)).transpose()?.map_or(
-                    losses,
-                    |[sum, weight]: [u64; 2]| Loss { sum: f64::from_bits(sum), weight: f64::from_bits(weight) },
-                );
-                (worker.state, worker.progress, step) = (saved.state, saved.progress, saved.step);
-                last_checkpoint = Some(path);
-                normaliser.transpose()?
-            }
-        };
-        let loader = Loader::new(
-            trainer.train.clone(),
-            LoaderOptions {
-                batch: options.batch,
-                shuffle: options.shuffle,
-                seed: options.seed,
-                prefetch: options.prefetch,
-                normaliser: normaliser.clone(),
-                class_weights: options.class_weights.clone(),
-            },
-        )?;
-        let (began, judging, examples) = (Instant::now(), Duration::ZERO, 0);
-        Ok(Self {
-            trainer,
-            worker,
-            loader,
-            normaliser,
-            step,
-            losses,
-            began,
-            told: None,
-            judging,
-            examples,
-            last_checkpoint,
-        })
-    }
-
-    fn go(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
-        let options = &self.trainer.options;
-        listener(&Event::Started {
-            mode: self.worker.exchange.mode(),
-            workers: 1,
-            parameters: self.trainer.network.parameter_count(),
-            examples: self.trainer.train.examples(),
-            steps_per_epoch: self.loader.steps_per_epoch(),
-            epochs: options.epochs,
-            steps: self.loader.steps_per_epoch().saturating_mul(options.epochs).min(options.steps.unwrap_or(u64::MAX)),
-            resumed_at: self.worker.progress.iteration,
-            instructions: Instructions::detect().name(),
-        });
-        let mut scores = None;
-        while self.worker.progress.epoch < options.epochs && !self.is_done() {
-            match self.epoch(listener)? {
-                Ended::Whole => {
-                    scores = self.judge(listener)?;
-                    self.expect_sane(scores.as_ref())?;
-                }
-                Ended::Part => {}
-            }
-            self.checkpoint(listener)?;
-            let goes_on = self.worker.progress.epoch < options.epochs && !self.is_done();
-            if self.trainer.stop.is_asked() && goes_on {
-                let checkpoint = self.last_checkpoint.clone();
-                listener(&Event::Paused { iteration: self.worker.progress.iteration, checkpoint });
-                return Ok(Outcome { model: self.model(), scores, stopped: true });
-            }
-        }
-        if scores.is_none() {
-            scores = self.judge(listener)?;
-        }
-        let path = self.trainer.path(MODEL);
-        let model = self.model();
-        if let Some(path) = &path {
-            model.save(path)?;
-        }
-        let seconds = self.began.elapsed().as_secs_f64();
-        let training = (self.began.elapsed() - self.judging).as_secs_f64();
-        listener(&Event::Finished {
-            mode: self.worker.exchange.mode(),
-            workers: 1,
-            epochs: self.worker.progress.epoch,
-            examples: self.examples,
-            parameters: self.trainer.network.parameter_count(),
-            seconds,
-            examples_per_second: self.examples as f64 / training.max(1e-9),
-            score: scores.as_ref().map_or(self.losses.mean(), Scores::score),
-            accuracy: scores.as_ref().and_then(Scores::accuracy),
-            bytes_sent: 0,
-            model: path,
-        });
-        Ok(Outcome { model, scores, stopped: false })
-    }
-
-    /// The rest of one epoch.
-    fn epoch(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Ended, Error> {
-        let epoch = self.worker.progress.epoch;
-        if self.step == 0 {
-            self.losses = Loss::default();
-        }
-        let began = Instant::now();
-        let (mut mark, mut since, mut seen) = (began, 0, 0);
-        let mut batches = self.loader.epoch(epoch, self.step);
-        while let Some(batch) = batches.next() {
-            let batch = batch?;
-            let report = self.worker.step(&batch)?;
-            if !report.loss.sum.is_finite() {
-                return Err(self.not_finite(&batch, report.loss.mean()));
-            }
-            self.losses.merge(report.loss);
-            self.step += 1;
-            since += batch.examples();
-            seen += batch.examples();
-            self.examples += batch.examples() as u64;
-            batches.recycle(batch);
-            if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-                listener(&Event::Step {
-                    epoch,
-                    step: self.step - 1,
-                    iteration: self.worker.progress.iteration,
-                    loss: report.loss.mean(),
-                    examples_per_second: since as f64 / mark.elapsed().as_secs_f64().max(1e-9),
-                });
-                (mark, since) = (Instant::now(), 0);
-                self.told = Some(mark);
-            }
-            let whole = self.step == self.loader.steps_per_epoch();
-            if (self.trainer.stop.is_asked() || self.is_done()) && !whole {
-                return Ok(Ended::Part);
-            }
-            let every = self.trainer.options.checkpoint_every.filter(|&n| n > 0 && !whole);
-            if every.is_some_and(|n| self.worker.progress.iteration.is_multiple_of(n)) {
-                self.checkpoint(listener)?;
-            }
-        }
-        self.worker.progress.epoch += 1;
-        self.step = 0;
-        let seconds = began.elapsed().as_secs_f64();
-        let examples_per_second = seen as f64 / seconds.max(1e-9);
-        listener(&Event::Epoch { epoch, loss: self.losses.mean(), seconds, examples_per_second });
-        Ok(Ended::Whole)
-    }
-
-    fn is_done(&self) -> bool {
-        self.trainer.options.steps.is_some_and(|steps| self.worker.progress.iteration >= steps)
-    }
-
-    fn judge(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Option<Scores>, Error> {
-        let Some(test) = self.trainer.test.as_ref().filter(|_| self.trainer.options.evaluate) else { return Ok(None) };
-        let began = Instant::now();
-        let options = LoaderOptions { normaliser: self.normaliser.clone(), ..self.loader.options().clone() };
-        let outputs = self.trainer.network.output().len();
-        let scores = evaluate(&mut self.worker.model, &self.worker.state, outputs, test.clone(), options)?;
-        self.judging += began.elapsed();
-        if let Some(scores) = &scores {
-            let epoch = self.worker.progress.epoch.saturating_sub(1);
-            listener(&Event::Evaluation { epoch, scores: scores.clone() });
-        }
-        Ok(scores)
-    }
-
-    /// Writes a checkpoint, unless nothing is to be written or what there is would be worth less than the last one.
-    fn checkpoint(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<(), Error> {
-        let Some(path) = self.trainer.path(CHECKPOINT) else { return Ok(()) };
-        if !self.worker.state.parameters.iter().all(|p| p.is_finite()) {
-            return Err(Error::NotFinite {
-                loss: f64::NAN,
-                step: self.worker.progress.iteration,
-                epoch: self.worker.progress.epoch,
-                cause: "the last update made a parameter infinite: the learning rate is most likely too high".into(),
-                checkpoint: self.kept(),
-            });
-        }
-        self.model().save(&path)?;
-        listener(&Event::Checkpoint { iteration: self.worker.progress.iteration, path: path.clone() });
-        self.last_checkpoint = Some(path);
-        Ok(())
-    }
-
-    fn model(&self) -> ModelFile {
-        let mut extra = BTreeMap::new();
-        if let Some(normaliser) = &self.normaliser {
-            extra.insert("normaliser".into(), json(normaliser));
-        }
-        if let Some(schema) = self.trainer.train.schema() {
-            extra.insert("schema".into(), json(schema));
-        }
-        if self.step > 0 {
-            // As bits: a decimal that is read back must be the very number that was written.
-            extra.insert("losses".into(), json(&[self.losses.sum.to_bits(), self.losses.weight.to_bits()]));
-        }
-        extra.insert("data".into(), json(&DataKey::of(&self.trainer.options, &*self.trainer.train)));
-        ModelFile {
-            network: self.trainer.network.clone(),
-            state: self.worker.state.clone(),
-            progress: self.worker.progress,
-            step: self.step,
-            extra,
-        }
-    }
-
-    fn not_finite(&self, batch: &Batch, loss: f64) -> Error {
-        let largest = self.largest_parameter();
-        let cause = if let Some(at) = batch.features.iter().position(|x| !x.is_finite()) {
-            let example = batch.indices[at / batch.width];
-            format!("example {example} holds a feature that is not finite: clean the data")
-        } else if largest.is_nan() || largest >= WILD {
-            too_high(largest)
-        } else if batch.features.iter().any(|x| x.abs() > WILD) {
-            "features go beyond 1,000: set `data.normaliser`".into()
-        } else {
-            "the learning rate is most likely too high: lower it, or clip gradients".into()
-        };
-        let Progress { iteration: step, epoch } = self.worker.progress;
-        Error::NotFinite { loss, step, epoch, cause, checkpoint: self.kept() }
-    }
-
-    /// Parameters that the last update of an epoch ruined must not replace the last good checkpoint. The next loss would
-    /// show it, but comes too late; the score on the test data shows it in time.
-    fn expect_sane(&self, scores: Option<&Scores>) -> Result<(), Error> {
-        let Some(loss) = scores.map(Scores::score).filter(|score| !score.is_finite()) else { return Ok(()) };
-        let largest = self.largest_parameter();
-        // Some losses are infinite for some targets, whatever the network says.
-        if loss.is_infinite() && largest < WILD {
-            return Ok(());
-        }
-        let Progress { iteration: step, epoch } = self.worker.progress;
-        let (epoch, cause) = (epoch.saturating_sub(1), too_high(largest));
-        Err(Error::NotFinite { loss, step, epoch, cause, checkpoint: self.kept() })
-    }
-
-    /// NaN if any of them is.
-    fn largest_parameter(&self) -> f32 {
-        let parameters = self.worker.state.parameters.iter();
-        parameters.fold(0.0, |top: f32, p| if p.is_nan() || top.is_nan() { f32::NAN } else { top.max(p.abs()) })
-    }
-
-    fn kept(&self) -> String {
-        match &self.last_checkpoint {
-            Some(path) => format!("the last good checkpoint is kept in `{}`", path.display()),
-            None => "no checkpoint was written before".into(),
-        }
-    }
-}
-
-/// Parameters and features of a run that goes well stay below this.
-const WILD: f32 = 1e3;
-
-fn too_high(largest: f32) -> String {
-    format!(
-        "the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients"
-    )
-}
-
-/// How an epoch ended.
-enum Ended {
-    /// All its batches were seen.
-    Whole,
-    /// The run has taken all its steps, or somebody asked to stop.
-    Part,
-}
-
-pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    key: &'static str,
-    json: &str,
-) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(|error| {
-        let (expected, found) = (format!("a readable `{key}` in its metadata"), error.to_string());
-        Error::Network(paceline_nn::Error::ModelFile { path: path.to_owned(), expected, found })
-    })
-}
-
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("names, numbers and lists can be written")
-}
-
-/// Makes the folder and tries to write to it, before hours of work depend on it.
-fn writable(folder: &Path) -> Result<(), Error> {
-    let fail = |source| Error::Output { path: folder.to_owned(), source };
-    std::fs::create_dir_all(folder).map_err(fail)?;
-    let probe = folder.join(format!(".probe-{}", std::process::id()));
-    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
 }
 
 /// Whether a source has what a network takes.

@@ -30,28 +30,35 @@ impl<M: Model, E: Exchange> Worker<M, E> {
         Self { model, state, exchange, progress: Progress::default() }
     }
 
-    /// Everything that happens to one minibatch.
+    /// Everything that happens to one minibatch. One without examples is a step of the others that this replica only
+    /// attends.
     ///
     /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
-        if self.exchange.is_alone() {
-            let loss = self.model.train(batch, &mut self.state, self.progress)?;
-            self.progress.iteration += u64::from(loss.sum.is_finite());
-            return Ok(StepReport { loss, moved: Exchanged::default() });
-        }
-        let loss = self.model.gradient(batch, &mut self.state)?;
-        if !loss.sum.is_finite() {
-            return Ok(StepReport { loss, moved: Exchanged::default() });
-        }
-        let mine = self.exchange.reduce(&mut self.state, batch.weight())?;
+        let (attends, weight) = (batch.examples() == 0, batch.weight());
         let mut moved = Exchanged::default();
-        let mut start = mine.range.start;
-        while start < mine.range.end {
-            let part = start..self.model.part_end(start).min(mine.range.end);
-            start = part.end;
-            self.model.update(&mut self.state, part.clone(), mine.weight, self.progress);
-            moved += self.exchange.apply(&mut self.model, &mut self.state, part)?;
+        let loss = if attends {
+            self.state.gradient.fill(0.0);
+            Loss::default()
+        } else if self.exchange.steps_alone() {
+            self.model.train(batch, &mut self.state, self.progress)?
+        } else {
+            self.model.gradient(batch, &mut self.state)?
+        };
+        if !loss.sum.is_finite() {
+            return Ok(StepReport { loss, moved });
         }
+        if !self.exchange.steps_alone() {
+            let mine = self.exchange.reduce(&mut self.state, weight)?;
+            let mut start = mine.range.start;
+            while start < mine.range.end {
+                let part = start..self.model.part_end(start).min(mine.range.end);
+                start = part.end;
+                self.model.update(&mut self.state, part.clone(), mine.weight, self.progress);
+                moved += self.exchange.apply(&mut self.model, &mut self.state, part)?;
+            }
+        }
+        moved += self.exchange.finish(&mut self.state, weight)?;
         self.progress.iteration += 1;
         Ok(StepReport { loss, moved })
     }

@@ -13,9 +13,12 @@ use crate::report::Reporter;
 
 pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
     let mut settings = arguments.settings.clone();
-    match arguments.mode {
-        Some(Mode::Solo) => settings.push("train.mode=solo".into()),
-        None => {}
+    if let Some(mode) = arguments.mode {
+        settings.push(format!("train.mode={}", mode.name()));
+    }
+    // Alone means one, whatever the job says.
+    if let (Some(Mode::Solo), None) = (arguments.mode, arguments.workers) {
+        settings.push("train.workers=1".into());
     }
     match arguments.device {
         Device::Cpu => {}
@@ -47,6 +50,8 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
 fn resume_command(arguments: &arguments::Train, output: &Path) -> String {
     let mut words = vec!["paceline train".to_owned()];
     words.extend(arguments.job.iter().map(|job| quoted(&job.display())));
+    words.extend(arguments.workers.map(|workers| format!("--workers {workers}")));
+    words.extend(arguments.mode.map(|mode| format!("--mode {}", mode.name())));
     words.extend(arguments.settings.iter().map(|setting| format!("--set {}", quoted(setting))));
     words.push(format!("--output {}", quoted(&output.display())));
     words.extend(arguments.cache.cache.iter().map(|cache| format!("--cache {}", quoted(&cache.display()))));

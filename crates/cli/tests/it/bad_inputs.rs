@@ -229,7 +229,8 @@ fn a_bad_setting_is_refused_by_its_own_words() {
 fn a_bad_mode_is_refused() {
     let folder = folder("digits:train");
     refuses(folder.path(), &["train", "job.toml", "--mode", "sollo"], 2, &["'sollo'", "--mode", "solo"]);
-    refuses(folder.path(), &["train", "job.toml", "--workers", "2"], 2, &["`train.workers` must be 1", "found 2"]);
+    let alone = ["train", "job.toml", "--workers", "2", "--mode", "solo"];
+    refuses(folder.path(), &alone, 2, &["`train.workers` is 2", "1 in mode `solo`"]);
 }
 
 #[test]

@@ -63,6 +63,20 @@ fn json_events_begin_with_started_and_end_with_finished() {
 }
 
 #[test]
+fn several_workers_learn_as_well_in_every_mode() {
+    for (mode, more) in [("sync", "train.epochs=20"), ("averaging", "train.mode.averaging.frequency=5")] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let team = ["train", "--workers", "2", "--mode", mode, "--set", "data.batch=16", "--set", more];
+        let said = run(folder.path(), &[&team[..], &["--events", "json"]].concat()).done();
+        let finished = said.events().pop().expect("events");
+        assert_eq!((&finished["event"], &finished["mode"]), (&"finished".into(), &mode.into()));
+        assert_eq!((&finished["workers"], &finished["examples"]), (&2.into(), &(20 * 1438).into()));
+        let accuracy = finished["accuracy"].as_f64().expect("digits are classes");
+        assert!(accuracy >= 0.95, "{finished}");
+    }
+}
+
+#[test]
 fn events_none_says_nothing_at_all() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = run(folder.path(), &[&SHORT[..], &["--events", "none"]].concat()).done();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use paceline_train::{Error, Job};
+use paceline_train::{AveragingOptions, Error, Job, Mode};
 use tempfile::TempDir;
 
 const TOML: &str = r#"# a comment
@@ -58,7 +58,7 @@ fn json_and_toml_say_the_same() {
     let (toml, json) = (read("job.toml", TOML, &[]), read("job.json", JSON, &[]));
     let toml = toml.expect("readable");
     assert_eq!(toml, json.expect("readable"));
-    assert_eq!((toml.name.as_str(), toml.data.batch, toml.train.epochs), ("job", 16, 4));
+    assert_eq!((toml.name.as_str(), toml.data.batch, toml.train.epochs), ("job", Some(16), 4));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("{ adam", "{ adamm", 12, "did you mean `adam`?"),
         ("filters = 4", "filter = 4", 14, "layer 0 (conv2d): unknown key `filter`; did you mean `filters`?"),
         ("units = 10", "units = 1.5", 15, "layer 1 (output)"),
-        ("epochs = 4", "workers = 3", 19, "`train.workers` must be 1"),
+        ("epochs = 4", "workers = 0", 19, "`train.workers` is 0, but must be at least 1"),
         ("epochs = 4", "epochs 4", 19, ""),
     ];
     for (good, bad, line, part) in cases {
@@ -116,6 +116,30 @@ fn what_is_wrong_is_told_with_its_line() {
             other => panic!("{bad}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
+    let team = |train: &str, settings: &[&str]| {
+        read("job.toml", &TOML.replace("epochs = 4", train), settings).expect("readable").train.team()
+    };
+    let averaging = |frequency, average_updater| {
+        Mode::Averaging(AveragingOptions { frequency, average_updater, ..AveragingOptions::default() })
+    };
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    assert_eq!(team("epochs = 4", &[]), (1, Mode::Solo));
+    assert_eq!(team("workers = 3", &[]), (3, Mode::Sync));
+    assert_eq!(team("mode = \"sync\"", &[]), (cores, Mode::Sync));
+    assert_eq!(team("mode = \"averaging\"\nworkers = 2", &[]), (2, averaging(3, true)));
+    let table = "mode = { averaging = { frequency = 9, average_updater = false } }\nworkers = 2";
+    assert_eq!(team(table, &[]), (2, averaging(9, false)));
+    assert_eq!(team(table, &["train.mode=averaging"]), (2, averaging(9, false)), "the same mode keeps its options");
+    assert_eq!(team(table, &["train.mode.averaging.frequency=4"]), (2, averaging(4, false)));
+    assert_eq!(team(table, &["train.mode=sync"]), (2, Mode::Sync));
+    let wrong = read("job.toml", &TOML.replace("epochs = 4", "mode = \"averagin\""), &[]).expect_err("no such mode");
+    assert!(wrong.to_string().contains("averaging"), "{wrong}");
+    let both = read("job.toml", &TOML.replace("batch = 16", "batch = 16\nglobal_batch = 32"), &[]).expect_err("both");
+    assert!(both.to_string().contains("set one of them"), "{both}");
 }
 
 #[test]

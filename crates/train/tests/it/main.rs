@@ -3,4 +3,5 @@
 mod custom;
 mod job;
 mod resume;
+mod team;
 mod weights;

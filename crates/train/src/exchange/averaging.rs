@@ -1,0 +1,136 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use paceline_model::{Flat, State};
+use serde::{Deserialize, Serialize};
+
+use super::board::Board;
+use super::{Exchange, Exchanged, Reduced};
+use crate::gate::Gate;
+use crate::{Error, Stop};
+
+/// How replicas are averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AveragingOptions {
+    /// Steps between two averages.
+    pub frequency: u64,
+    /// Whether what the updater remembers is averaged too; if not, every replica keeps its own.
+    pub average_updater: bool,
+    /// Whether the loss that steps tell is that of all replicas; if not, it is the first one's.
+    pub report_score: bool,
+}
+
+impl Default for AveragingOptions {
+    fn default() -> Self {
+        Self { frequency: 3, average_updater: true, report_score: true }
+    }
+}
+
+/// Replicas that step on their own and become their mean every few steps, weighted by the examples that each has seen
+/// since the last time. One that has seen none has no say.
+pub struct Averaging {
+    me: usize,
+    team: Arc<Team>,
+    options: AveragingOptions,
+    /// The weight of the examples since the last round.
+    seen: f32,
+    /// Steps since the last round.
+    steps: u64,
+    stop: Stop,
+    stops: bool,
+}
+
+/// What all replicas share.
+struct Team {
+    gate: Arc<Gate>,
+    replicas: usize,
+    /// For each buffer of a state, in the order of [`buffers`]: the replicas', and the slices of the mean.
+    boards: Vec<[Board; 2]>,
+}
+
+impl Averaging {
+    /// As many exchanges as there are replicas.
+    pub(crate) fn team(
+        replicas: usize,
+        options: AveragingOptions,
+        state: &State,
+        gate: &Arc<Gate>,
+        stop: &Stop,
+    ) -> Vec<Averaging> {
+        let boards = (0..2 + state.slots.len()).map(|_| [Board::new(replicas), Board::new(replicas)]).collect();
+        let team = Arc::new(Team { gate: gate.clone(), replicas, boards });
+        let replica =
+            |me| Self { me, team: team.clone(), options, seen: 0.0, steps: 0, stop: stop.clone(), stops: false };
+        (0..replicas).map(replica).collect()
+    }
+
+    /// Each replica computes a slice of the mean, and all read the slices.
+    fn round(&mut self, state: &mut State) -> Result<(), Error> {
+        let team = &self.team;
+        let averaged = || team.boards.iter().enumerate().filter(|(n, _)| *n < 2 || self.options.average_updater);
+        let mut buffers = buffers(state);
+        for (n, [whole, _]) in averaged() {
+            whole.swap(self.me, buffers[n], self.seen);
+        }
+        self.stops = team.gate.wait(self.stop.is_asked())?;
+        for (n, [whole, slices]) in averaged() {
+            let mine = slice(buffers[n].len(), team.replicas, self.me);
+            whole.mean(mine.clone(), &mut buffers[n][mine.clone()]);
+            slices.show(self.me, &buffers[n][mine], self.seen);
+        }
+        team.gate.wait(false)?;
+        for (n, [_, slices]) in averaged() {
+            let len = buffers[n].len();
+            let ranges: Vec<_> = (0..team.replicas).map(|replica| slice(len, team.replicas, replica)).collect();
+            slices.gather(self.me, &ranges, buffers[n]);
+        }
+        (self.seen, self.steps) = (0.0, 0);
+        Ok(())
+    }
+}
+
+/// Parameters, running statistics, and what the updater remembers.
+fn buffers(state: &mut State) -> Vec<&mut Flat> {
+    let State { parameters, running, slots, .. } = state;
+    [parameters, running].into_iter().chain(slots).collect()
+}
+
+fn slice(len: usize, replicas: usize, replica: usize) -> Range<usize> {
+    len * replica / replicas..len * (replica + 1) / replicas
+}
+
+impl Exchange for Averaging {
+    fn mode(&self) -> &'static str {
+        "averaging"
+    }
+
+    fn steps_alone(&self) -> bool {
+        true
+    }
+
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
+        Ok(Reduced { range: 0..state.parameters.len(), weight })
+    }
+
+    fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
+        self.seen += weight;
+        self.steps += 1;
+        if self.steps == self.options.frequency {
+            self.round(state)?;
+        }
+        Ok(Exchanged::default())
+    }
+
+    fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
+        // All replicas take as many steps, so either all have something left or none has.
+        if self.steps > 0 {
+            self.round(state)?;
+        }
+        Ok(Exchanged::default())
+    }
+
+    fn stops(&self) -> bool {
+        self.stops
+    }
+}

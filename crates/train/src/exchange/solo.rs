@@ -1,0 +1,43 @@
+use paceline_model::State;
+
+use super::{Exchange, Exchanged, Reduced};
+use crate::{Error, Stop};
+
+/// A replica that is alone: it updates everything, and applies its own update.
+#[derive(Clone, Debug, Default)]
+pub struct Solo {
+    stop: Stop,
+}
+
+impl Solo {
+    /// Alone, until asked to stop.
+    pub fn new(stop: Stop) -> Self {
+        Self { stop }
+    }
+}
+
+impl Exchange for Solo {
+    fn mode(&self) -> &'static str {
+        "solo"
+    }
+
+    fn steps_alone(&self) -> bool {
+        true
+    }
+
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
+        Ok(Reduced { range: 0..state.parameters.len(), weight })
+    }
+
+    fn finish(&mut self, _state: &mut State, _weight: f32) -> Result<Exchanged, Error> {
+        Ok(Exchanged::default())
+    }
+
+    fn settle(&mut self, _state: &mut State) -> Result<Exchanged, Error> {
+        Ok(Exchanged::default())
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.is_asked()
+    }
+}

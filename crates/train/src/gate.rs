@@ -1,0 +1,137 @@
+//! Where workers wait for each other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A barrier that can be voted at, and broken by whoever will never come.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    members: usize,
+    /// Looks at the generation before a member goes to sleep; none where members have to share cores.
+    looks: u32,
+    state: Mutex<State>,
+    opened: Condvar,
+    /// Times that the gate has opened.
+    generation: AtomicU64,
+    /// What the last vote came to.
+    decided: AtomicBool,
+    broken: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: usize,
+    vote: bool,
+}
+
+/// Somebody will never come; why is known where it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// About fifty microseconds: less than going to sleep and being woken costs.
+const LOOKS: u32 = 1000;
+
+impl Gate {
+    pub(crate) fn new(members: usize) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            members,
+            looks: if members <= cores { LOOKS } else { 0 },
+            state: Mutex::default(),
+            opened: Condvar::new(),
+            generation: AtomicU64::new(0),
+            decided: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until all members are here; true for all of them if any of them voted so.
+    pub(crate) fn wait(&self, vote: bool) -> Result<bool, Broken> {
+        let mut state = self.lock();
+        let generation = self.generation.load(Ordering::Relaxed);
+        state.arrived += 1;
+        state.vote |= vote;
+        if state.arrived == self.members && !self.is_broken() {
+            self.decided.store(state.vote, Ordering::Relaxed);
+            *state = State::default();
+            self.generation.store(generation + 1, Ordering::Release);
+            drop(state);
+            self.opened.notify_all();
+            return Ok(self.decided.load(Ordering::Relaxed));
+        }
+        drop(state);
+        let waits = || self.generation.load(Ordering::Acquire) == generation && !self.is_broken();
+        let mut looks = self.looks;
+        while looks > 0 && waits() {
+            std::hint::spin_loop();
+            looks -= 1;
+        }
+        if waits() {
+            let mut state = self.lock();
+            while waits() {
+                state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        // A gate that opened for all has opened, even if it broke since.
+        match self.generation.load(Ordering::Acquire) == generation {
+            true => Err(Broken),
+            false => Ok(self.decided.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Lets everybody go who waits, now and ever after, with nothing to wait for.
+    pub(crate) fn break_up(&self) {
+        let state = self.lock();
+        self.broken.store(true, Ordering::Release);
+        drop(state);
+        self.opened.notify_all();
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here can panic halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{Broken, Gate};
+
+    #[test]
+    fn nobody_passes_before_all_are_there_and_all_hear_the_same_vote() {
+        for members in [1, 2, 5] {
+            let (gate, arrived) = (Gate::new(members), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for member in 0..members {
+                    let (gate, arrived) = (&gate, &arrived);
+                    scope.spawn(move || {
+                        for round in 0..500 {
+                            arrived.fetch_add(1, Ordering::SeqCst);
+                            let vote = round % 7 == 3 && round % members == member;
+                            assert_eq!(gate.wait(vote), Ok(round % 7 == 3), "round {round}");
+                            assert!(arrived.load(Ordering::SeqCst) >= (round + 1) * members);
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_broken_gate_holds_nobody() {
+        let gate = Gate::new(3);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gate.wait(false));
+            gate.break_up();
+            assert_eq!(waiting.join().expect("no panic"), Err(Broken));
+            assert_eq!(gate.wait(true), Err(Broken));
+            assert_eq!(gate.wait(true), Err(Broken), "not even with enough who come");
+        });
+    }
+}

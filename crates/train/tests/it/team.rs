@@ -1,0 +1,303 @@
+//! Several replicas in one process: what they agree on, and what happens when one of them fails.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use paceline_data::{
+    Arrays, ExampleShape, Loader, LoaderOptions, OpenOptions, Share, Source, Subset, TargetShape, open,
+};
+use paceline_model::{Batch, Model, Progress, State, Targets};
+use paceline_nn::config::{BatchNorm, Conv2d, CustomConfig, Dense, Dropout, NetworkConfig, Output};
+use paceline_nn::{
+    Activation, Backward, CustomParameter, Engine, Flat, GradientNormalisation, Layer, Loss, Network, Real, Shape,
+    Updater,
+};
+use paceline_train::{AveragingOptions, Error, Event, Mode, Outcome, TrainOptions, Trainer};
+use serde_json::Value;
+
+const EVERY_STEP: Mode = Mode::Averaging(AveragingOptions { frequency: 1, average_updater: true, report_score: true });
+
+fn averaging(frequency: u64) -> Mode {
+    Mode::Averaging(AveragingOptions { frequency, ..AveragingOptions::default() })
+}
+
+/// Everything that has a memory, and a layer whose norm must be seen whole.
+fn config(updater: Updater) -> NetworkConfig {
+    NetworkConfig::image(8, 8, 1)
+        .seed(3)
+        .updater(updater)
+        .layer(Conv2d::new(4, [3, 3]))
+        .layer(BatchNorm::default().activation(Activation::Relu))
+        .layer(Dropout::new(0.2))
+        .layer(
+            Dense::new(16)
+                .activation(Activation::Tanh)
+                .gradient_normalisation(GradientNormalisation::ClipL2PerLayer { threshold: 0.5 }),
+        )
+        .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax))
+}
+
+/// 200 digits: with 60 a step, the last step has 20, and the third of three workers none of them.
+fn digits() -> Arc<dyn Source> {
+    Arc::new(Subset::first(open("digits:", &OpenOptions::default()).expect("digits"), 200))
+}
+
+fn options(workers: usize, mode: Mode) -> TrainOptions {
+    TrainOptions {
+        global_batch: Some(60),
+        epochs: 2,
+        seed: 3,
+        workers,
+        mode,
+        evaluate: false,
+        ..TrainOptions::default()
+    }
+}
+
+fn train(config: NetworkConfig, options: TrainOptions) -> Outcome {
+    let network = Network::new(config).expect("a network");
+    Trainer::new(network, digits(), options).expect("they fit").run(&mut |_| {}).expect("a run")
+}
+
+/// The same by one thread: the gradients of all shares, summed in order, and one update.
+fn by_hand(config: NetworkConfig, workers: usize) -> State {
+    let mut engine = Engine::new(Network::new(config).expect("a network"));
+    let mut state = engine.initial_state();
+    let loader = |index| {
+        let share = Share { of: workers, index };
+        let normaliser = paceline_data::Normaliser::fit(digits().default_normaliser(), &*digits()).expect("numbers");
+        Loader::new(digits(), LoaderOptions { batch: 60, share, seed: 3, normaliser, ..LoaderOptions::default() })
+    };
+    let loaders: Vec<Loader> = (0..workers).map(|index| loader(index).expect("it fits")).collect();
+    let mut iteration = 0;
+    for epoch in 0..2 {
+        let mut shares: Vec<_> = loaders.iter().map(|loader| loader.epoch(epoch, 0)).collect();
+        for _ in 0..loaders[0].steps_per_epoch() {
+            let (before, running) = (state.running.clone(), state.running.clone());
+            let (mut sum, mut weight) = (vec![0.0; state.gradient.len()], 0.0);
+            let mut seen: Vec<(f32, Flat)> = Vec::new();
+            for share in &mut shares {
+                let batch = share.next().expect("a batch").expect("readable");
+                state.running = running.clone();
+                if batch.examples() > 0 {
+                    engine.gradient(&batch, &mut state).expect("it fits");
+                    sum.iter_mut().zip(state.gradient.iter()).for_each(|(sum, gradient)| *sum += gradient);
+                }
+                weight += batch.weight();
+                seen.push((batch.weight(), state.running.clone()));
+            }
+            state.running = before;
+            state.running.fill(0.0);
+            for (of_share, running) in seen.iter().filter(|(weight, _)| *weight > 0.0) {
+                let part = of_share / weight;
+                state.running.iter_mut().zip(running.iter()).for_each(|(mean, value)| *mean += part * value);
+            }
+            state.gradient.copy_from_slice(&sum);
+            let all = 0..state.parameters.len();
+            engine.update(&mut state, all.clone(), weight, Progress { iteration, epoch });
+            engine.apply(&mut state, all);
+            iteration += 1;
+        }
+    }
+    state
+}
+
+#[test]
+fn sync_gives_the_bits_of_one_worker_that_sums_in_order() {
+    for workers in [2, 3] {
+        let config = || config(Updater::adam(0.01));
+        let (found, expected) = (train(config(), options(workers, Mode::Sync)).model.state, by_hand(config(), workers));
+        assert!(found.parameters == expected.parameters, "{workers} workers: parameters");
+        assert!(found.slots == expected.slots, "{workers} workers: what the updater remembers");
+        assert!(found.running == expected.running, "{workers} workers: running statistics");
+    }
+}
+
+#[test]
+fn every_mode_gives_the_same_bits_on_every_run() {
+    for mode in [Mode::Sync, averaging(3), EVERY_STEP] {
+        let run = || train(config(Updater::adam(0.01)), options(4, mode)).model.state;
+        assert!(run() == run(), "{mode:?}");
+    }
+}
+
+#[test]
+fn averaging_every_step_with_plain_descent_is_sync_up_to_rounding() {
+    // Without statistics of minibatches and norms of gradients, which are a replica's own.
+    let config = || {
+        NetworkConfig::image(8, 8, 1)
+            .seed(3)
+            .updater(Updater::sgd(0.1))
+            .layer(Dense::new(16).activation(Activation::Tanh))
+            .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax))
+    };
+    let start = Engine::new(Network::new(config()).expect("a network")).initial_state();
+    // Three workers: in the last step of an epoch one of them has nothing, and must have no say.
+    let runs = [Mode::Sync, EVERY_STEP].map(|mode| train(config(), options(3, mode)).model.state.parameters);
+    let mut moved = 0.0f32;
+    for (at, (one, other)) in runs[0].iter().zip(runs[1].iter()).enumerate() {
+        assert!((one - other).abs() < 1e-5, "parameter {at}: {one} in sync, {other} averaged");
+        moved = moved.max((one - start.parameters[at]).abs());
+    }
+    assert!(moved > 0.05, "only {moved} was learned");
+}
+
+#[test]
+fn workers_that_see_different_classes_only_learn_all_of_them() {
+    let all = open("digits:", &OpenOptions::default()).expect("digits");
+    let mut batch = Batch::empty();
+    all.read(&(0..all.examples() as u64).collect::<Vec<_>>(), &mut batch).expect("all of them");
+    let Targets::Classes(classes) = &batch.targets else { panic!("digits have classes") };
+    let of = |low: bool| (0..classes.len()).filter(move |&i| (classes[i] < 5) == low);
+    // In every step of 40, the first half goes to the first worker.
+    let (low, high): (Vec<usize>, Vec<usize>) = (of(true).collect(), of(false).collect());
+    let order = low.chunks_exact(20).zip(high.chunks_exact(20)).flat_map(|(low, high)| [low, high].concat());
+    let order: Vec<usize> = order.collect();
+    let features = order.iter().flat_map(|&i| batch.row(i).to_vec()).collect();
+    let targets = Targets::Classes(order.iter().map(|&i| classes[i]).collect());
+    let names = (0..10).map(|n| n.to_string()).collect();
+    let shape = ExampleShape { features: vec![8, 8, 1], targets: TargetShape::Classes { names } };
+    let source: Arc<dyn Source> = Arc::new(Arrays::new(features, shape, targets).expect("they fit"));
+    for mode in [Mode::Sync, averaging(3)] {
+        let config = NetworkConfig::image(8, 8, 1)
+            .seed(3)
+            .updater(Updater::nesterovs(0.02, 0.9))
+            .layer(Dense::new(32).activation(Activation::Relu))
+            .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
+        let options = TrainOptions {
+            shuffle: false,
+            epochs: 10,
+            evaluate: true,
+            global_batch: Some(40),
+            normaliser: Some(paceline_data::NormaliserKind::MinMax),
+            ..options(2, mode)
+        };
+        let trainer =
+            Trainer::new(Network::new(config).expect("a network"), source.clone(), options).expect("they fit");
+        let outcome = trainer.test(all.clone()).expect("they fit").run(&mut |_| {}).expect("a run");
+        let accuracy = outcome.scores.and_then(|scores| scores.accuracy()).expect("an accuracy");
+        assert!(accuracy > 0.95, "{mode:?}: accuracy {accuracy}");
+    }
+}
+
+#[test]
+fn a_team_that_is_stopped_goes_on_with_the_same_bytes() {
+    for mode in [Mode::Sync, averaging(2)] {
+        let trainer = |folder: &Path, resume| {
+            // A checkpoint is a round, so both runs must have it at the same steps.
+            let output = Some(folder.to_owned());
+            let options = TrainOptions { output, resume, checkpoint_every: Some(1), ..options(3, mode) };
+            Trainer::new(Network::new(config(Updater::adam(0.01))).expect("a network"), digits(), options)
+        };
+        let model = |folder: &Path| std::fs::read(folder.join("model.safetensors")).expect("a model");
+        let whole = tempfile::tempdir().expect("a temporary folder");
+        trainer(whole.path(), false).expect("they fit").run(&mut |_| {}).expect("a run");
+        let stopped = tempfile::tempdir().expect("a temporary folder");
+        let first = trainer(stopped.path(), false).expect("they fit");
+        let stop = first.stop();
+        let outcome = first.run(&mut |event| {
+            if matches!(event, Event::Checkpoint { iteration: 2, .. }) {
+                stop.ask();
+            }
+        });
+        assert!(outcome.expect("a run").stopped);
+        trainer(stopped.path(), true).expect("they fit").run(&mut |_| {}).expect("the rest");
+        assert!(model(stopped.path()) == model(whole.path()), "{mode:?}");
+    }
+}
+
+/// Passes everything on, panics at a 77 and makes a NaN of a 78.
+struct Touchy;
+
+impl Layer for Touchy {
+    fn name(&self) -> &str {
+        "touchy"
+    }
+    fn options(&self) -> Value {
+        Value::Null
+    }
+    fn output(&self, input: Shape) -> Result<Shape, String> {
+        Ok(input)
+    }
+    fn parameters(&self, _input: Shape) -> Vec<CustomParameter> {
+        Vec::new()
+    }
+    fn forward<R: Real>(&self, _examples: usize, _parameters: &[R], x: &[R], y: &mut [R]) {
+        for (x, y) in x.iter().zip(y) {
+            assert!(*x != R::of(77.0), "touched the 77");
+            *y = if *x == R::of(78.0) { R::of(f64::NAN) } else { *x };
+        }
+    }
+    fn backward<R: Real>(&self, pass: Backward<'_, R>) {
+        pass.dx.copy_from_slice(pass.dy);
+    }
+}
+
+/// 90 rows of 2 features, of which example 65 has the given one.
+fn rows(bad: f32) -> Arc<dyn Source> {
+    let mut features: Vec<f32> = (0..180).map(|i| (i % 7) as f32 / 7.0).collect();
+    features[65 * 2] = bad;
+    let shape =
+        ExampleShape { features: vec![2], targets: TargetShape::Classes { names: vec!["a".into(), "b".into()] } };
+    Arc::new(Arrays::new(features, shape, Targets::Classes((0..90).map(|i| i % 2).collect())).expect("they fit"))
+}
+
+/// Steps of 20 for two workers: example 65 comes in the fourth, to the first of them.
+fn fail(mode: Mode, bad: f32, folder: &Path) -> (Error, Vec<String>) {
+    let config = NetworkConfig::feed_forward(2)
+        .updater(Updater::sgd(0.1))
+        .layer(CustomConfig::new(Touchy))
+        .layer(Output::new(2, Loss::CrossEntropy).activation(Activation::Softmax));
+    let options = TrainOptions {
+        workers: 2,
+        mode,
+        batch: 10,
+        shuffle: false,
+        normaliser: Some(paceline_data::NormaliserKind::None),
+        checkpoint_every: Some(2),
+        output: Some(folder.to_owned()),
+        ..TrainOptions::default()
+    };
+    let trainer = Trainer::new(Network::new(config).expect("a network"), rows(bad), options).expect("they fit");
+    let mut names = Vec::new();
+    let error = trainer.run(&mut |event| {
+        let json = serde_json::to_value(event).expect("an event");
+        names.push(json["event"].as_str().expect("a name").to_owned());
+    });
+    (error.expect_err("a failure"), names)
+}
+
+#[test]
+fn a_panic_in_one_worker_ends_the_run_with_its_message_and_keeps_the_checkpoint() {
+    for mode in [Mode::Sync, averaging(3)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (error, events) = fail(mode, 77.0, folder.path());
+        assert_eq!(error.to_string(), "worker 0 panicked: touched the 77", "{mode:?}");
+        assert_eq!(events.last().map(String::as_str), Some("failed"));
+        assert!(folder.path().join("checkpoint.safetensors").exists());
+        assert!(!folder.path().join("model.safetensors").exists());
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_in_one_worker_ends_the_run_at_its_step() {
+    for mode in [Mode::Sync, averaging(3)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (error, _) = fail(mode, 78.0, folder.path());
+        let text = error.to_string();
+        assert!(text.starts_with("the loss became NaN at step 3 (epoch 0)"), "{mode:?}: {text}");
+        assert!(text.contains("checkpoint.safetensors"), "{mode:?}: {text}");
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let network = || Network::new(config(Updater::sgd(0.1))).expect("a network");
+    let refused = |options| Trainer::new(network(), digits(), options).err().expect("refused").to_string();
+    assert_eq!(refused(options(2, Mode::Solo)), "`train.workers` is 2, but must be 1 in mode `solo`");
+    assert_eq!(refused(options(0, Mode::Sync)), "`train.workers` is 0, but must be at least 1");
+    let never = refused(options(2, averaging(0)));
+    assert_eq!(never, "`train.mode.averaging.frequency` is 0, but must be at least 1");
+    let few = refused(TrainOptions { global_batch: Some(3), ..options(4, Mode::Sync) });
+    assert_eq!(few, "`global_batch` is 3, but must be at least one example for every worker");
+}
