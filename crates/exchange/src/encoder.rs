@@ -1,0 +1,204 @@
+use crate::form::{Form, bitmap, dense, sparse};
+use crate::header::{Header, is_threshold};
+use crate::kernel::absorb;
+use crate::planes::Planes;
+use crate::{Clipped, Error, Instructions, Norms, residual};
+
+/// Turns updates into messages, and keeps what they did not carry.
+///
+/// At any time the sum of all updates is the sum of all messages plus the residual, but for one rounding of each
+/// addition and each subtraction, and for what [`Encoder::clip`] says that it took away.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    residual: Vec<f32>,
+    planes: Planes,
+    instructions: Instructions,
+}
+
+/// What a message carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// How it is written.
+    pub form: Form,
+    /// The number of elements that it is about.
+    pub elements: usize,
+    /// The number of elements that it sends.
+    pub count: usize,
+    /// What it sends of each, but for the sign; 0 if it is dense.
+    pub threshold: f32,
+    /// Its length.
+    pub bytes: usize,
+}
+
+impl Sent {
+    /// The share of all elements that is sent.
+    pub fn sparsity(&self) -> f64 {
+        self.count as f64 / self.elements.max(1) as f64
+    }
+}
+
+impl Encoder {
+    /// An encoder that goes on from `residual`: zeros at first, or what a checkpoint kept.
+    pub fn new(residual: Vec<f32>) -> Result<Self, Error> {
+        Self::with_instructions(residual, Instructions::detect())
+    }
+
+    /// As [`Encoder::new`], for comparing instruction sets; all of them give the same bits.
+    pub fn with_instructions(residual: Vec<f32>, instructions: Instructions) -> Result<Self, Error> {
+        if u32::try_from(residual.len()).is_err() {
+            return Err(Error::TooManyElements { found: residual.len() });
+        }
+        finite("residual", &residual)?;
+        let planes = Planes::new(residual.len());
+        Ok(Self { residual, planes, instructions })
+    }
+
+    /// What was put in and not sent yet.
+    pub fn residual(&self) -> &[f32] {
+        &self.residual
+    }
+
+    /// Adds `update` to the residual, and puts every element that has reached `threshold` into `message` as plus or
+    /// minus `threshold`. What `message` held before is replaced.
+    ///
+    /// An element is sent once in a message, even if its residual is several thresholds.
+    ///
+    /// After [`Error::NotFinite`] the message is empty, and the residual is as meaningless as the update was.
+    pub fn encode(&mut self, update: &[f32], threshold: f32, message: &mut Vec<u8>) -> Result<Sent, Error> {
+        message.clear();
+        same_length(&self.residual, update)?;
+        if !is_threshold(threshold) {
+            return Err(Error::BadThreshold { found: threshold });
+        }
+        let absorbed = absorb(self.instructions, update, &mut self.residual, threshold, &mut self.planes);
+        if !f32::from_bits(absorbed.largest).is_finite() {
+            finite("update", update)?;
+            finite("residual", &self.residual)?;
+        }
+        let header = header(self.residual.len(), absorbed.count, threshold);
+        header.write(message);
+        match header.form {
+            Form::Bitmap => bitmap::write(&header, &self.planes, message),
+            _ => sparse::write(&header, &self.planes, message),
+        }
+        Ok(Sent::of(&header, message))
+    }
+
+    /// Adds `update` to the residual, and puts all of it into `message`, as it is; the residual is then zero.
+    ///
+    /// For a peer that must have everything now, whatever it costs. Errors are those of [`Encoder::encode`].
+    pub fn encode_dense(&mut self, update: &[f32], message: &mut Vec<u8>) -> Result<Sent, Error> {
+        message.clear();
+        same_length(&self.residual, update)?;
+        finite("update", update)?;
+        for (residual, update) in self.residual.iter_mut().zip(update) {
+            *residual += update;
+        }
+        finite("residual", &self.residual)?;
+        let elements = self.residual.len() as u32;
+        let header = Header { form: Form::Dense, rice_parameter: 0, threshold: 0.0, elements, sent: elements };
+        header.write(message);
+        dense::write(&self.residual, message);
+        self.residual.fill(0.0);
+        Ok(Sent::of(&header, message))
+    }
+
+    /// Takes from the residual what is beyond `limit` on either side, and says how much that was.
+    pub fn clip(&mut self, limit: f32) -> Clipped {
+        residual::clip(&mut self.residual, limit)
+    }
+
+    /// The norms of the residual.
+    pub fn norms(&self) -> Norms {
+        Norms::of(&self.residual)
+    }
+}
+
+impl Sent {
+    pub(crate) fn of(header: &Header, message: &[u8]) -> Self {
+        let &Header { form, threshold, elements, sent, .. } = header;
+        Self { form, elements: elements as usize, count: sent as usize, threshold, bytes: message.len() }
+    }
+}
+
+/// The header of a message that sends `sent` of `elements` by their signs.
+pub(crate) fn header(elements: usize, sent: usize, threshold: f32) -> Header {
+    let elements = u32::try_from(elements).expect("the length was checked when the encoder was made");
+    let sent = u32::try_from(sent).expect("no more are sent than there are");
+    let form = Form::of(elements, sent);
+    let rice_parameter = if form == Form::Sparse { sparse::rice_parameter(elements, sent) } else { 0 };
+    Header { form, rice_parameter, threshold, elements, sent }
+}
+
+pub(crate) fn same_length(residual: &[f32], update: &[f32]) -> Result<(), Error> {
+    if residual.len() == update.len() {
+        return Ok(());
+    }
+    Err(Error::WrongLength { expected: residual.len(), found: update.len() })
+}
+
+/// Names the first element that is not finite.
+pub(crate) fn finite(buffer: &'static str, values: &[f32]) -> Result<(), Error> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(Error::NotFinite { buffer, index, found: values[index] }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Encoder;
+    use crate::{Error, Form};
+
+    #[test]
+    fn an_element_is_sent_once_in_a_message_and_again_in_the_next() {
+        let mut encoder = Encoder::new(vec![0.0; 3]).expect("a short residual");
+        let mut message = Vec::new();
+        let sent = encoder.encode(&[0.5, -2.0, 6.5], 2.0, &mut message).expect("a finite update");
+        assert_eq!((sent.form, sent.count, sent.bytes), (Form::Sparse, 2, message.len()));
+        assert_eq!(encoder.residual(), [0.5, 0.0, 4.5]);
+        let sent = encoder.encode(&[0.0; 3], 2.0, &mut message).expect("a finite update");
+        assert_eq!(sent.count, 1);
+        assert_eq!(encoder.residual(), [0.5, 0.0, 2.5]);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_named_by_its_index() {
+        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for index in [0, 70, 129] {
+                let mut update = vec![0.1; 130];
+                update[index] = wrong;
+                let mut encoder = Encoder::new(vec![0.0; 130]).expect("a short residual");
+                let mut message = vec![1];
+                let error = encoder.encode(&update, 1.0, &mut message).expect_err("an update that is not finite");
+                assert_eq!(error.to_string(), format!("element {index} of the update is {wrong}, but must be finite"));
+                assert!(message.is_empty());
+                assert!(encoder.encode_dense(&update, &mut message).is_err());
+            }
+        }
+        let mut encoder = Encoder::new(vec![f32::MAX]).expect("a short residual");
+        let error = encoder.encode(&[f32::MAX], 1.0, &mut Vec::new());
+        assert_eq!(error, Err(Error::NotFinite { buffer: "residual", index: 0, found: f32::INFINITY }));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let mut encoder = Encoder::new(vec![0.0; 3]).expect("a short residual");
+        let mut message = Vec::new();
+        assert_eq!(encoder.encode(&[0.0; 2], 1.0, &mut message), Err(Error::WrongLength { expected: 3, found: 2 }));
+        for threshold in [0.0, -1.0, f32::INFINITY, f32::NAN] {
+            assert!(matches!(encoder.encode(&[0.0; 3], threshold, &mut message), Err(Error::BadThreshold { .. })));
+        }
+        assert!(matches!(Encoder::new(vec![f32::NAN]), Err(Error::NotFinite { .. })));
+    }
+
+    #[test]
+    fn a_dense_message_empties_the_residual() {
+        let mut encoder = Encoder::new(vec![1.0, -2.0]).expect("a short residual");
+        let mut message = Vec::new();
+        let sent = encoder.encode_dense(&[0.5, 0.5], &mut message).expect("a finite update");
+        assert_eq!((sent.form, sent.bytes), (Form::Dense, 16 + 8));
+        assert_eq!(message[16..], [1.5f32.to_le_bytes(), (-1.5f32).to_le_bytes()].concat());
+        assert_eq!(encoder.residual(), [0.0, 0.0]);
+    }
+}

@@ -1,0 +1,204 @@
+//! Golomb-Rice coded gaps, with a sign each.
+//!
+//! A gap g of random places with density p is geometric, and Rice's code of it, g mod 2ᵏ in k bits and ⌊g / 2ᵏ⌋ in
+//! unary, is within 1 % of its entropy if k is the one that Golomb's rule gives: the smallest with (1 − p)^(2ᵏ) ≤ φ − 1
+//! (Kiely 2004, "Selecting the Golomb parameter in Rice coding").
+//!
+//! The parts of fixed width stand first and the unary parts after them, which costs no bit. A field can then be read
+//! without knowing where the one before it ended, and the indices are known to be in range before any of them is
+//! decoded: the last one is the number of zeros in the unary part times 2ᵏ, plus the sum of the fields, plus `sent` - 1.
+
+use super::Form;
+use crate::MessageError;
+use crate::bits::{BitWriter, bits_at, words};
+use crate::header::{Header, LARGEST_RICE_PARAMETER};
+use crate::planes::Planes;
+
+/// Golomb's rule for `sent` of `elements` at random places.
+///
+/// (1 − p)^(2ᵏ) ≤ φ − 1 is 2ᵏ ≥ ln(φ) · −1 / ln(1 − p), and −1 / ln(1 − p) is 1 / p − 1/2 but for a few percent at p = 1/2.
+pub(crate) fn rice_parameter(elements: u32, sent: u32) -> u8 {
+    const LOGARITHM_OF_GOLDEN_RATIO: f64 = 0.481_211_825_059_603_4;
+    let goal = LOGARITHM_OF_GOLDEN_RATIO * (f64::from(elements) / f64::from(sent.max(1)) - 0.5);
+    (0..LARGEST_RICE_PARAMETER).find(|k| f64::from(1u32 << k) >= goal).unwrap_or(LARGEST_RICE_PARAMETER)
+}
+
+/// The most bits that the payload can have: as many unary zeros as all gaps together allow.
+pub(crate) fn most_bits(elements: u32, sent: u32, rice_parameter: u8) -> u64 {
+    let (fields, unary) = section_bits(elements, sent, rice_parameter);
+    fields + unary
+}
+
+fn section_bits(elements: u32, sent: u32, rice_parameter: u8) -> (u64, u64) {
+    let fields = u64::from(sent) * (u64::from(rice_parameter) + 1);
+    let most_zeros = u64::from(elements - sent) >> rice_parameter;
+    (fields, u64::from(sent) + most_zeros)
+}
+
+/// Appends the payload of what `planes` hold.
+pub(crate) fn write(header: &Header, planes: &Planes, message: &mut Vec<u8>) {
+    let rice_parameter = u32::from(header.rice_parameter);
+    let (fields, unary) = section_bits(header.elements, header.sent, header.rice_parameter);
+    let start = message.len();
+    let split = start + fields.div_ceil(8) as usize;
+    message.resize(split + unary.div_ceil(8) as usize, 0);
+
+    let (before, unary) = message.split_at_mut(split);
+    let mut fields = BitWriter::new(&mut before[start..]);
+    let mut quotients = BitWriter::new(unary);
+    let low_bits = (1u64 << rice_parameter) - 1;
+    let mut next = 0;
+    planes.for_each_sent(
+        #[inline(always)]
+        |index, is_negative| {
+            let gap = (index - next) as u64;
+            next = index + 1;
+            fields.push((gap & low_bits) << 1 | u64::from(is_negative), rice_parameter + 1);
+            quotients.push_unary(gap >> rice_parameter);
+        },
+    );
+    fields.finish();
+    let end = split + quotients.finish();
+    message.truncate(end);
+}
+
+/// Whether the payload is as the header says, and every index in range. Reads each byte once and decodes no index.
+pub(crate) fn check(header: &Header, payload: &[u8]) -> Result<(), MessageError> {
+    let form = Form::Sparse;
+    let (sent, found) = (header.sent as usize, payload.len() as u64);
+    let (field_bits, _) = section_bits(header.elements, header.sent, header.rice_parameter);
+    let field_bytes = field_bits.div_ceil(8);
+    let shortest = field_bytes + u64::from(header.sent).div_ceil(8);
+    if found < shortest {
+        return Err(MessageError::WrongLength { form, expected: shortest, found });
+    }
+    let (fields, unary) = payload.split_at(field_bytes as usize);
+    let ones: usize = words(unary).map(|word| word.count_ones() as usize).sum();
+    if ones != sent {
+        return Err(MessageError::WrongSentCount { form, expected: sent, found: ones });
+    }
+    let ends_with_a_one = unary.last().is_none_or(|byte| *byte != 0);
+    if !ends_with_a_one {
+        let used = unary.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        return Err(MessageError::WrongLength { form, expected: field_bytes + used as u64, found });
+    }
+    if !field_bits.is_multiple_of(8) && fields[fields.len() - 1] >> (field_bits % 8) != 0 {
+        return Err(MessageError::BitsInPadding { form });
+    }
+    let last_zeros = unary.last().map_or(0, |byte| byte.leading_zeros());
+    let quotients = (unary.len() * 8 - ones) as u64 - u64::from(last_zeros);
+    let end = (u128::from(quotients) << header.rice_parameter)
+        + u128::from(sum_of_remainders(header, payload))
+        + u128::from(header.sent);
+    if end > u128::from(header.elements) {
+        let found = u64::try_from(end - 1).unwrap_or(u64::MAX);
+        return Err(MessageError::IndexOutOfRange { elements: header.elements as usize, found });
+    }
+    Ok(())
+}
+
+/// At most 2³² fields of 31 bits: no sum overflows.
+fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
+    let width = usize::from(header.rice_parameter) + 1;
+    let low_bits = (1u64 << header.rice_parameter) - 1;
+    (0..header.sent as usize).map(|field| bits_at(payload, field * width) >> 1 & low_bits).sum()
+}
+
+/// Adds `step` with the sign of each sent element to `target`; the payload must have passed [`check`].
+pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: f32) {
+    let rice_parameter = u32::from(header.rice_parameter);
+    let width = rice_parameter as usize + 1;
+    let low_bits = (1u64 << rice_parameter) - 1;
+    let unary = &payload[(header.sent as usize * width).div_ceil(8)..];
+    let (mut field, mut next_index, mut next_bit) = (0, 0, 0);
+    for (at, mut ones) in words(unary).enumerate() {
+        while ones != 0 {
+            let bit = at * 64 + ones.trailing_zeros() as usize;
+            ones &= ones - 1;
+            let quotient = bit - next_bit;
+            next_bit = bit + 1;
+            let bits = bits_at(payload, field);
+            field += width;
+            let index = next_index + (quotient << rice_parameter) + (bits >> 1 & low_bits) as usize;
+            next_index = index + 1;
+            target[index] += f32::from_bits(step.to_bits() ^ (bits as u32 & 1) << 31);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{add_to, check, most_bits, rice_parameter, write};
+    use crate::planes::Planes;
+    use crate::{Form, MessageError, header::Header};
+
+    const HEADER: Header = Header { form: Form::Sparse, rice_parameter: 3, threshold: 1.0, elements: 70, sent: 3 };
+
+    /// Gaps 0, 1 and 66, the second of them negative: remainders 0, 1 and 2, quotients 0, 0 and 8.
+    fn payload() -> Vec<u8> {
+        let planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
+        let mut payload = Vec::new();
+        write(&HEADER, &planes, &mut payload);
+        payload
+    }
+
+    #[test]
+    fn fields_first_and_quotients_after_them() {
+        let payload = payload();
+        assert_eq!(payload, [0b0011_0000, 0b0100, 0b11, 0b100]);
+        assert_eq!(check(&HEADER, &payload), Ok(()));
+        let mut target = [0.0; 70];
+        add_to(&HEADER, &payload, &mut target, 0.5);
+        assert_eq!((target[0], target[2], target[69]), (0.5, -0.5, 0.5));
+        assert_eq!(target.iter().filter(|value| **value != 0.0).count(), 3);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let form = Form::Sparse;
+        let changed = |at: usize, to: u8| {
+            let mut payload = payload();
+            payload[at] = to;
+            check(&HEADER, &payload)
+        };
+        assert_eq!(changed(1, 0b0110), Err(MessageError::IndexOutOfRange { elements: 70, found: 70 }));
+        assert_eq!(changed(1, 0b1_0100), Err(MessageError::BitsInPadding { form }));
+        assert_eq!(changed(2, 1), Err(MessageError::WrongSentCount { form, expected: 3, found: 2 }));
+        let error = check(&HEADER, &[payload(), vec![0]].concat());
+        assert_eq!(error, Err(MessageError::WrongLength { form, expected: 4, found: 5 }));
+        let error = check(&HEADER, &payload()[..2]);
+        assert_eq!(error, Err(MessageError::WrongLength { form, expected: 3, found: 2 }));
+    }
+
+    /// Bits of a gap with density `p` without its sign: k + 1 and the mean of the quotient, q / (1 − q).
+    fn expected_bits(p: f64, k: i32) -> f64 {
+        let q = (1.0 - p).powi(1 << k);
+        f64::from(k) + 1.0 + q / (1.0 - q)
+    }
+
+    #[test]
+    fn no_other_rice_parameter_is_better() {
+        for one_in in [2u32, 3, 5, 10, 37, 100, 999, 5_000, 100_000] {
+            let p = 1.0 / f64::from(one_in);
+            let chosen = expected_bits(p, i32::from(rice_parameter(one_in * 1000, 1000)));
+            let best = (0..20).map(|k| expected_bits(p, k)).fold(f64::MAX, f64::min);
+            assert!(chosen < best * 1.005, "1 in {one_in}: {chosen} bits, {best} with the best");
+        }
+    }
+
+    #[test]
+    fn the_rice_parameter_is_bounded() {
+        assert_eq!(rice_parameter(0, 0), 0);
+        assert_eq!(rice_parameter(10, 10), 0);
+        assert_eq!(rice_parameter(u32::MAX, 1), 31);
+    }
+
+    #[test]
+    fn never_more_than_two_bits_an_element() {
+        for elements in 1..300 {
+            for sent in 1..=elements {
+                assert!(most_bits(elements, sent, rice_parameter(elements, sent)) <= 2 * u64::from(elements) + 2);
+            }
+        }
+    }
+}

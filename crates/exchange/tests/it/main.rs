@@ -1,0 +1,8 @@
+//! The crate from outside, one file for each thing that must hold.
+
+mod conservation;
+mod entropy;
+mod hostile_messages;
+mod instruction_sets;
+mod reference;
+mod thresholds;
