@@ -69,6 +69,8 @@ pub(crate) enum Mode {
     Sync,
     /// Steps on their own; every few steps all become their mean (`train.mode.averaging.frequency`)
     Averaging,
+    /// Never waiting: what has grown large in an update is sent, and applied as it comes
+    Shared,
 }
 
 impl Mode {
@@ -77,6 +79,7 @@ impl Mode {
             Mode::Solo => "solo",
             Mode::Sync => "sync",
             Mode::Averaging => "averaging",
+            Mode::Shared => "shared",
         }
     }
 }

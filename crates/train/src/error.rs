@@ -92,6 +92,12 @@ pub enum Error {
         /// What it is.
         found: String,
     },
+    /// An update that cannot be shared.
+    #[error(transparent)]
+    Exchange(#[from] paceline_exchange::Error),
+    /// A message that makes no sense.
+    #[error(transparent)]
+    Message(#[from] paceline_exchange::MessageError),
     /// A replica that panicked.
     #[error("worker {worker} panicked: {message}")]
     WorkerPanicked {

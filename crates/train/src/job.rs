@@ -156,15 +156,11 @@ impl Job {
                 wrong(line, error.message().to_owned())
             })?
         };
+        spell_out_mode(&mut tree);
         for setting in settings {
             lay_over(&mut tree, setting)?;
         }
-        // A mode that has options may be given by its name alone.
-        if let Some(mode) = tree.pointer_mut("/train/mode")
-            && mode.as_str() == Some("averaging")
-        {
-            *mode = serde_json::json!({ "averaging": {} });
-        }
+        spell_out_mode(&mut tree);
         let Value::Object(mut sections) = tree else {
             return Err(wrong(None, "expected the tables `data`, `network` and `train`".into()));
         };
@@ -295,6 +291,15 @@ fn read_section<T: serde::de::DeserializeOwned>(
     })
 }
 
+/// A mode that has options may be given by its name alone.
+fn spell_out_mode(tree: &mut Value) {
+    if let Some(mode) = tree.pointer_mut("/train/mode")
+        && let Some(name @ ("averaging" | "shared")) = mode.as_str()
+    {
+        *mode = serde_json::json!({ name: {} });
+    }
+}
+
 /// Lays `path=value` over the tree; the value is read as TOML, or taken as text if it is none.
 fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
     let wrong = |message: String| Error::Setting { setting: setting.into(), message };
@@ -305,6 +310,14 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| Value::String(text.into()));
+    // Of the two ways to say how many examples a step has, the one that is laid over counts.
+    for (set, other) in [("data.batch", "global_batch"), ("data.global_batch", "batch")] {
+        if path.trim() == set
+            && let Some(data) = tree.get_mut("data").and_then(Value::as_object_mut)
+        {
+            data.remove(other);
+        }
+    }
     let mut at = tree;
     for part in path.trim().split('.') {
         at = match at {

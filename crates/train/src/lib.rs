@@ -4,7 +4,8 @@
 //!
 //! - [`Worker`]: a replica; its `step` is the whole way of one minibatch.
 //! - [`Exchange`]: how replicas stay together; [`Solo`] is the replica that is alone, [`Synchronous`] ones take every
-//!   step together, [`Averaging`] ones become their mean every few steps. [`Mode`] names them.
+//!   step together, [`Averaging`] ones become their mean every few steps, [`Shared`] ones send what has grown large and never wait.
+//!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
@@ -27,9 +28,12 @@ mod worker;
 
 pub use error::Error;
 pub use event::Event;
-pub use exchange::{Averaging, AveragingOptions, Exchange, Exchanged, Reduced, Solo, Synchronous};
+pub use exchange::{
+    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Reduced, Shared, SharedOptions, Solo, Synchronous,
+};
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
+pub use paceline_exchange::ThresholdPolicy;
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, Stop, TrainOptions, Trainer};

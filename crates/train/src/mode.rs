@@ -3,7 +3,7 @@ use std::sync::Arc;
 use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::{Averaging, AveragingOptions, Exchange, Solo, Synchronous};
+use crate::exchange::{Averaging, AveragingOptions, Exchange, Shared, SharedOptions, Solo, Synchronous};
 use crate::gate::Gate;
 use crate::{Error, Stop};
 
@@ -18,6 +18,8 @@ pub enum Mode {
     Sync,
     /// Steps on their own; every few steps all become their mean.
     Averaging(AveragingOptions),
+    /// Never waiting: what has grown large in an update is sent, and applied as it comes.
+    Shared(SharedOptions),
 }
 
 impl Mode {
@@ -27,6 +29,7 @@ impl Mode {
             Mode::Solo => "solo",
             Mode::Sync => "sync",
             Mode::Averaging(_) => "averaging",
+            Mode::Shared(_) => "shared",
         }
     }
 
@@ -39,6 +42,7 @@ impl Mode {
             Mode::Averaging(AveragingOptions { frequency: 0, .. }) => {
                 bad("train.mode.averaging.frequency", "at least 1", "0".into())
             }
+            Mode::Shared(options) => Ok(options.threshold.validate()?),
             _ => Ok(()),
         }
     }
@@ -50,17 +54,21 @@ impl Mode {
         model: &dyn Model,
         state: &State,
         stop: &Stop,
-    ) -> (Vec<Box<dyn Exchange>>, Arc<Gate>) {
+    ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
         let team = match *self {
             Mode::Solo => boxed(vec![Solo::new(stop.clone())]),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, stop)),
             Mode::Averaging(options) => boxed(Averaging::team(workers, options, state, &gate, stop)),
+            Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, stop)?),
         };
-        (team, gate)
+        Ok((team, gate))
     }
 }
 
-fn boxed<E: Exchange + 'static>(team: Vec<E>) -> Vec<Box<dyn Exchange>> {
+/// One for every replica.
+type Exchanges = Vec<Box<dyn Exchange>>;
+
+fn boxed<E: Exchange + 'static>(team: Vec<E>) -> Exchanges {
     team.into_iter().map(|exchange| Box::new(exchange) as Box<dyn Exchange>).collect()
 }

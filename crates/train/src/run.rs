@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
                 normaliser.transpose()?
             }
         };
-        let (exchanges, gate) = options.mode.team(options.workers, &model, &state, &trainer.stop);
+        let (exchanges, gate) = options.mode.team(options.workers, &model, &state, &trainer.stop)?;
         let mut members = Vec::with_capacity(options.workers);
         for (index, exchange) in exchanges.into_iter().enumerate() {
             let loader = Loader::new(
@@ -84,7 +84,8 @@ impl<'a> Run<'a> {
             let bits = losses.get(index).copied().unwrap_or_default();
             let losses = Loss { sum: f64::from_bits(bits[0]), weight: f64::from_bits(bits[1]) };
             let model = Engine::new(trainer.network.clone());
-            members.push(Member { worker: Worker { model, state: state.clone(), exchange, progress }, loader, losses });
+            let worker = Worker { model, state: state.clone(), exchange, progress };
+            members.push(Member { worker, loader, losses, bytes_sent: 0 });
         }
         let team = Team::new(members, gate);
         let (began, judging, examples) = (Instant::now(), Duration::ZERO, 0);
@@ -147,7 +148,7 @@ impl<'a> Run<'a> {
             examples_per_second: self.examples as f64 / training.max(1e-9),
             score: scores.as_ref().map_or(self.losses().mean(), Scores::score),
             accuracy: scores.as_ref().and_then(Scores::accuracy),
-            bytes_sent: 0,
+            bytes_sent: self.team.members().iter().map(|member| member.bytes_sent).sum(),
             model: path,
         });
         Ok(Outcome { model, scores, stopped: false })

@@ -25,6 +25,8 @@ pub(crate) struct Member {
     pub worker: Worker<Engine, Box<dyn Exchange>>,
     pub loader: Loader,
     pub losses: Loss,
+    /// Bytes of the messages that it has sent.
+    pub bytes_sent: u64,
 }
 
 /// A step that a replica has taken.
@@ -115,7 +117,7 @@ impl Team {
 
 impl Member {
     fn run(&mut self, index: usize, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
-        let Self { worker, loader, losses } = self;
+        let Self { worker, loader, losses, bytes_sent } = self;
         let mut step = stretch.from;
         let mut batches = loader.epoch(stretch.epoch, stretch.from);
         while step < stretch.until
@@ -127,11 +129,12 @@ impl Member {
                 return Err(not_finite(&worker.state, worker.progress, &batch, report.loss.mean(), kept));
             }
             losses.merge(report.loss);
+            *bytes_sent += report.moved.bytes_sent;
             let (iteration, examples) = (worker.progress.iteration, batch.examples());
             tell(Taken { member: index, step, iteration, loss: report.loss, examples });
             step += 1;
             batches.recycle(batch);
-            if worker.exchange.stops() {
+            if worker.exchange.stops()? {
                 break;
             }
         }

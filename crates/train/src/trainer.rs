@@ -113,6 +113,12 @@ impl Trainer {
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
         options.mode.check(options.workers)?;
+        if matches!(options.mode, Mode::Shared(_))
+            && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
+        {
+            let expected = "another one for a network with `constraints`, which hold for whole updates";
+            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
+        }
         let step = options.step_examples();
         if step == 0 {
             return Err(Error::BadSetting { setting: "batch", expected: "at least 1", found: "0".into() });

@@ -64,7 +64,8 @@ fn json_events_begin_with_started_and_end_with_finished() {
 
 #[test]
 fn several_workers_learn_as_well_in_every_mode() {
-    for (mode, more) in [("sync", "train.epochs=20"), ("averaging", "train.mode.averaging.frequency=5")] {
+    let options = ["train.epochs=20", "train.mode.averaging.frequency=5", "train.mode.shared.combine=\"mean\""];
+    for (mode, more) in ["sync", "averaging", "shared"].into_iter().zip(options) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let team = ["train", "--workers", "2", "--mode", mode, "--set", "data.batch=16", "--set", more];
         let said = run(folder.path(), &[&team[..], &["--events", "json"]].concat()).done();
@@ -73,6 +74,7 @@ fn several_workers_learn_as_well_in_every_mode() {
         assert_eq!((&finished["workers"], &finished["examples"]), (&2.into(), &(20 * 1438).into()));
         let accuracy = finished["accuracy"].as_f64().expect("digits are classes");
         assert!(accuracy >= 0.95, "{finished}");
+        assert_eq!(finished["bytes_sent"].as_u64().is_some_and(|bytes| bytes > 0), mode == "shared", "{finished}");
     }
 }
 

@@ -130,7 +130,7 @@ impl Exchange for Averaging {
         Ok(Exchanged::default())
     }
 
-    fn stops(&self) -> bool {
-        self.stops
+    fn stops(&mut self) -> Result<bool, Error> {
+        Ok(self.stops)
     }
 }

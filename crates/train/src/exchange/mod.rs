@@ -2,6 +2,7 @@
 
 mod averaging;
 mod board;
+mod shared;
 mod solo;
 mod sync;
 
@@ -9,6 +10,7 @@ use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
 use paceline_model::{Model, State};
+pub use shared::{Combine, Shared, SharedOptions};
 pub use solo::Solo;
 pub use sync::Synchronous;
 
@@ -38,8 +40,8 @@ pub trait Exchange: Send {
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
 
-    /// Whether all replicas end here because one of them was asked to.
-    fn stops(&self) -> bool;
+    /// Whether this replica ends here because the run was asked to stop. All of them end after as many steps.
+    fn stops(&mut self) -> Result<bool, Error>;
 }
 
 impl Exchange for Box<dyn Exchange> {
@@ -67,7 +69,7 @@ impl Exchange for Box<dyn Exchange> {
         (**self).settle(state)
     }
 
-    fn stops(&self) -> bool {
+    fn stops(&mut self) -> Result<bool, Error> {
         (**self).stops()
     }
 }

@@ -37,7 +37,7 @@ impl Exchange for Solo {
         Ok(Exchanged::default())
     }
 
-    fn stops(&self) -> bool {
-        self.stop.is_asked()
+    fn stops(&mut self) -> Result<bool, Error> {
+        Ok(self.stop.is_asked())
     }
 }

@@ -97,8 +97,8 @@ impl Exchange for Synchronous {
         Ok(Exchanged::default())
     }
 
-    fn stops(&self) -> bool {
-        self.stops
+    fn stops(&mut self) -> Result<bool, Error> {
+        Ok(self.stops)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use paceline_train::{AveragingOptions, Error, Job, Mode};
+use paceline_train::{AveragingOptions, Combine, Error, Job, Mode, SharedOptions};
 use tempfile::TempDir;
 
 const TOML: &str = r#"# a comment
@@ -136,10 +136,19 @@ fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     assert_eq!(team(table, &["train.mode=averaging"]), (2, averaging(9, false)), "the same mode keeps its options");
     assert_eq!(team(table, &["train.mode.averaging.frequency=4"]), (2, averaging(4, false)));
     assert_eq!(team(table, &["train.mode=sync"]), (2, Mode::Sync));
+    let named = "mode = \"averaging\"\nworkers = 2";
+    assert_eq!(team(named, &["train.mode.averaging.frequency=4"]), (2, averaging(4, true)));
+    let shared = SharedOptions { combine: Combine::Sum, ..SharedOptions::default() };
+    let text =
+        "mode = { shared = { combine = \"sum\", threshold = { target_sparsity = { sparsity = 1e-3 } } } }\nworkers = 2";
+    assert_eq!(team(text, &[]), (2, Mode::Shared(shared)));
+    assert_eq!(team("mode = \"shared\"\nworkers = 2", &[]), (2, Mode::Shared(SharedOptions::default())));
     let wrong = read("job.toml", &TOML.replace("epochs = 4", "mode = \"averagin\""), &[]).expect_err("no such mode");
     assert!(wrong.to_string().contains("averaging"), "{wrong}");
     let both = read("job.toml", &TOML.replace("batch = 16", "batch = 16\nglobal_batch = 32"), &[]).expect_err("both");
     assert!(both.to_string().contains("set one of them"), "{both}");
+    let over = read("job.toml", TOML, &["data.global_batch=32"]).expect("readable").data;
+    assert_eq!((over.batch, over.global_batch), (None, Some(32)), "what is laid over counts");
 }
 
 #[test]

@@ -1,0 +1,289 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use paceline_exchange::{Encoder, Threshold, ThresholdPolicy, add_into, decode_into};
+use paceline_model::{Model, State};
+use serde::{Deserialize, Serialize};
+
+use super::board::Board;
+use super::{Exchange, Exchanged, Reduced};
+use crate::gate::Gate;
+use crate::{Error, Stop};
+
+/// How updates are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SharedOptions {
+    /// From what size on an element of an update is sent.
+    pub threshold: ThresholdPolicy,
+    /// What becomes of the updates of several replicas.
+    pub combine: Combine,
+    /// When more messages than these are waiting, they are summed before they are applied.
+    pub sum_beyond: usize,
+}
+
+/// What becomes of the updates of several replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Combine {
+    /// Each counts as one of so many: as large a step as one replica with all examples would take.
+    #[default]
+    Mean,
+    /// Each counts in full. Diverges with many replicas and a rate that suits one.
+    Sum,
+}
+
+impl Default for SharedOptions {
+    fn default() -> Self {
+        Self { threshold: ThresholdPolicy::default(), combine: Combine::default(), sum_beyond: 8 }
+    }
+}
+
+/// Replicas that never wait for each other: each puts its update into a residual, sends what has grown large, and applies
+/// what it and the others have sent, as it comes.
+///
+/// When all have settled, every replica is where it began less all messages ever sent, and what was put in and not sent
+/// is in the residuals: nothing is lost.
+pub struct Shared {
+    me: usize,
+    team: Arc<Team>,
+    options: SharedOptions,
+    encoder: Encoder,
+    threshold: Threshold,
+    inbox: Receiver<Arc<[u8]>>,
+    message: Vec<u8>,
+    /// The weight of the examples since the replicas were one.
+    seen: f32,
+    /// Steps taken.
+    position: u64,
+    /// Where all stop, once that is agreed on.
+    target: Option<u64>,
+    stop: Stop,
+}
+
+/// What all replicas share.
+struct Team {
+    gate: Arc<Gate>,
+    inboxes: Vec<Sender<Arc<[u8]>>>,
+    /// Steps that each replica had taken when it was last asked.
+    positions: Vec<AtomicU64>,
+    parameters: Board,
+    running: Board,
+    slots: Vec<Board>,
+}
+
+impl Shared {
+    /// As many exchanges as there are replicas.
+    pub(crate) fn team(
+        replicas: usize,
+        options: SharedOptions,
+        state: &State,
+        gate: &Arc<Gate>,
+        stop: &Stop,
+    ) -> Result<Vec<Shared>, Error> {
+        let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..replicas).map(|_| unbounded()).unzip();
+        let board = || Board::new(replicas);
+        let team = Arc::new(Team {
+            gate: gate.clone(),
+            inboxes,
+            positions: (0..replicas).map(|_| AtomicU64::new(0)).collect(),
+            parameters: board(),
+            running: board(),
+            slots: state.slots.iter().map(|_| board()).collect(),
+        });
+        let replica = |(me, inbox)| {
+            Ok(Self {
+                me,
+                team: team.clone(),
+                options,
+                encoder: Encoder::new(vec![0.0; state.parameters.len()])?,
+                threshold: Threshold::new(options.threshold)?,
+                inbox,
+                message: Vec::new(),
+                seen: 0.0,
+                position: 0,
+                target: None,
+                stop: stop.clone(),
+            })
+        };
+        receivers.into_iter().enumerate().map(replica).collect()
+    }
+
+    /// Waits for everybody to say how many steps it has taken; the fewest and the most.
+    ///
+    /// Replicas that are behind catch up with the first before they come here again, so that all have seen as much.
+    fn roll_call(&self) -> Result<(u64, u64), Error> {
+        let team = &self.team;
+        team.positions[self.me].store(self.position, Ordering::Relaxed);
+        team.gate.wait(false)?;
+        let positions = || team.positions.iter().map(|position| position.load(Ordering::Relaxed));
+        let ends = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
+        team.gate.wait(false)?;
+        Ok(ends)
+    }
+
+    /// Applies what has come from the others. `sum` is free to use.
+    fn receive(&self, parameters: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
+        if self.inbox.len() <= self.options.sum_beyond {
+            for message in self.inbox.try_iter() {
+                decode_into(&message, parameters, 1.0)?;
+            }
+            return Ok(());
+        }
+        sum.fill(0.0);
+        for message in self.inbox.try_iter() {
+            add_into(&message, sum)?;
+        }
+        parameters.iter_mut().zip(sum).for_each(|(parameter, sum)| *parameter -= *sum);
+        Ok(())
+    }
+}
+
+impl Exchange for Shared {
+    fn mode(&self) -> &'static str {
+        "shared"
+    }
+
+    fn steps_alone(&self) -> bool {
+        false
+    }
+
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
+        // A replica without examples has no update, not even that of its momentum.
+        let end = if weight > 0.0 { state.parameters.len() } else { 0 };
+        Ok(Reduced { range: 0..end, weight })
+    }
+
+    fn apply(&mut self, _: &mut dyn Model, _: &mut State, _: std::ops::Range<usize>) -> Result<Exchanged, Error> {
+        // Only what is sent is applied, here as at the others.
+        Ok(Exchanged::default())
+    }
+
+    fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
+        let State { parameters, gradient: update, .. } = state;
+        if self.options.combine == Combine::Mean {
+            let share = 1.0 / self.team.inboxes.len() as f32;
+            update.iter_mut().for_each(|update| *update *= share);
+        }
+        let threshold = self.threshold.for_update(update);
+        let sent = self.encoder.encode(update, threshold, &mut self.message)?;
+        self.threshold.observe(&sent);
+        let bytes_sent = if sent.count > 0 {
+            decode_into(&self.message, parameters, 1.0)?;
+            let message: Arc<[u8]> = self.message.as_slice().into();
+            for (_, inbox) in self.team.inboxes.iter().enumerate().filter(|(peer, _)| *peer != self.me) {
+                inbox.send(message.clone()).map_err(|_| Error::Abandoned)?;
+            }
+            message.len() as u64
+        } else {
+            0
+        };
+        self.receive(parameters, update)?;
+        self.seen += weight;
+        self.position += 1;
+        Ok(Exchanged { bytes_sent })
+    }
+
+    fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
+        // When all are at the same step nobody sends any more, so what waits is all there is.
+        while let (fewest, most) = self.roll_call()?
+            && fewest < most
+        {}
+        let team = &self.team;
+        self.receive(&mut state.parameters, &mut state.gradient)?;
+        // Messages came in different orders, so replicas differ by roundings: all become the first.
+        if self.me == 0 {
+            team.parameters.show(0, &state.parameters, self.seen);
+        }
+        team.running.show(self.me, &state.running, self.seen);
+        for (slot, board) in state.slots.iter().zip(&team.slots) {
+            board.show(self.me, slot, self.seen);
+        }
+        team.gate.wait(false)?;
+        if self.me != 0 {
+            team.parameters.copy(0, &mut state.parameters);
+        }
+        team.running.mean(0..state.running.len(), &mut state.running);
+        for (slot, board) in state.slots.iter_mut().zip(&team.slots) {
+            board.mean(0..slot.len(), slot);
+        }
+        self.seen = 0.0;
+        team.gate.wait(false)?;
+        Ok(Exchanged::default())
+    }
+
+    fn stops(&mut self) -> Result<bool, Error> {
+        if !self.stop.is_asked() {
+            return Ok(false);
+        }
+        let target = match self.target {
+            Some(target) => target,
+            None => self.roll_call()?.1,
+        };
+        self.target = Some(target);
+        Ok(self.position >= target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use paceline_model::{Flat, State};
+
+    use super::{Combine, Exchange, Gate, Shared, SharedOptions, Stop};
+
+    const LENGTH: usize = 1000;
+    const STEPS: usize = 200;
+
+    /// The update of a replica at a step: a few elements that move one way, and small noise.
+    fn update(replica: usize, step: usize, at: usize) -> f32 {
+        let wave = (at * 31 + step * 17 + replica * 7) as f32;
+        if at % 50 == replica { 0.01 } else { 0.001 * wave.sin() }
+    }
+
+    fn state() -> State {
+        let parameters = Flat::from_slice(&(0..LENGTH).map(|i| (i as f32).cos()).collect::<Vec<_>>());
+        State { parameters, gradient: Flat::zeros(LENGTH), slots: Vec::new(), running: Flat::zeros(0) }
+    }
+
+    #[test]
+    fn settled_replicas_are_one_and_nothing_put_in_is_lost() {
+        for (replicas, combine, sum_beyond) in [(2, Combine::Mean, 8), (3, Combine::Sum, 0), (4, Combine::Mean, 0)] {
+            let options = SharedOptions { combine, sum_beyond, ..SharedOptions::default() };
+            let gate = Arc::new(Gate::new(replicas));
+            let team = Shared::team(replicas, options, &state(), &gate, &Stop::default()).expect("a good threshold");
+            let settled: Vec<(State, Vec<f32>, u64)> = std::thread::scope(|scope| {
+                let work = |(me, mut exchange): (usize, Shared)| {
+                    scope.spawn(move || {
+                        let (mut state, mut bytes) = (state(), 0);
+                        for step in 0..STEPS {
+                            state.gradient.iter_mut().enumerate().for_each(|(at, g)| *g = update(me, step, at));
+                            bytes += exchange.finish(&mut state, 10.0).expect("finite").bytes_sent;
+                        }
+                        exchange.settle(&mut state).expect("all are there");
+                        (state, exchange.encoder.residual().to_vec(), bytes)
+                    })
+                };
+                let threads: Vec<_> = team.into_iter().enumerate().map(work).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            });
+            let share = if combine == Combine::Mean { 1.0 / replicas as f64 } else { 1.0 };
+            let mut moved = 0.0f64;
+            for at in 0..LENGTH {
+                let put_in = |me| (0..STEPS).map(|step| share * f64::from(update(me, step, at))).sum::<f64>();
+                let put_in: f64 = (0..replicas).map(put_in).sum();
+                let kept: f64 = settled.iter().map(|(_, residual, _)| f64::from(residual[at])).sum();
+                let applied = f64::from(state().parameters[at]) - f64::from(settled[0].0.parameters[at]);
+                assert!((applied + kept - put_in).abs() < 1e-4, "element {at}: {applied} and {kept} of {put_in}");
+                moved = moved.max(applied.abs());
+            }
+            assert!(moved > 0.1, "only {moved} was applied");
+            for (state, _, bytes) in &settled {
+                assert!(state.parameters == settled[0].0.parameters);
+                assert!(*bytes > 0 && *bytes < (STEPS * LENGTH) as u64, "{bytes} bytes");
+            }
+        }
+    }
+}
