@@ -250,6 +250,28 @@ fn a_shared_run_that_is_stopped_leaves_out_no_example_and_repeats_none() {
     assert_eq!(examples, 30 * 200 - at / 4 * 200 - at % 4 * 60);
 }
 
+#[test]
+fn a_stop_takes_all_replicas_out_at_the_same_step_long_before_the_epoch_ends() {
+    let digits = open("digits:", &OpenOptions::default()).expect("digits");
+    for mode in [Mode::Sync, averaging(3), shared()] {
+        let config = NetworkConfig::image(8, 8, 1)
+            .layer(Dense::new(2000).activation(Activation::Relu))
+            .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
+        // 899 steps of more than a hundred thousand parameters.
+        let options = TrainOptions { global_batch: Some(2), ..options(2, mode) };
+        let network = Network::new(config).expect("a network");
+        let trainer = Trainer::new(network, digits.clone(), options).expect("they fit");
+        let (stop, mut at) = (trainer.stop(), None);
+        let outcome = trainer.run(&mut |event| match event {
+            Event::Step { .. } => stop.ask(),
+            Event::Paused { iteration, .. } => at = Some(*iteration),
+            _ => {}
+        });
+        assert!(outcome.expect("a run").stopped);
+        assert!(at.is_some_and(|at| at < 800), "{mode:?}: stopped at {at:?}");
+    }
+}
+
 /// Passes everything on, panics at a 77 and makes a NaN of a 78.
 struct Touchy;
 
