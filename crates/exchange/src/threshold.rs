@@ -33,9 +33,8 @@ pub enum ThresholdPolicy {
 }
 
 impl Default for ThresholdPolicy {
-    /// One element in a thousand: LeNet on MNIST, 3 epochs, 4 and 8 workers that apply the mean of their updates, was
-    /// within 0.2 points of what dense messages gave, on 2,400 times fewer bytes. Three in a thousand cost more than
-    /// twice as much and learnt no better.
+    /// One element in a thousand: LeNet on MNIST, 3 epochs, one seed, was at 0.9892 with 4 workers that apply the mean of
+    /// their updates and at 0.9855 with 8, where one worker is at 0.9882, on 2,400 times fewer bytes than dense gradients.
     fn default() -> Self {
         ThresholdPolicy::TargetSparsity { sparsity: 1e-3 }
     }

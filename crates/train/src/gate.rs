@@ -28,7 +28,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// About fifty microseconds: less than going to sleep and being woken costs.
+/// A short while: members of a team that is well matched come at nearly the same time, and sleep costs a wake-up.
 const LOOKS: u32 = 1000;
 
 impl Gate {

@@ -199,7 +199,10 @@ impl Job {
             return Err(("data", "test_share", format!("`data.test_share` must be between 0 and 1, found {share}")));
         }
         let (workers, mode) = self.train.team();
-        mode.check(workers).map_err(|error| ("train", "workers", error.to_string()))?;
+        mode.check(workers).map_err(|error| {
+            let of_mode = workers > 0 && mode != Mode::Solo;
+            ("train", if of_mode { "mode" } else { "workers" }, error.to_string())
+        })?;
         if let Some(found) = self.data.global_batch.filter(|&batch| batch < workers) {
             let message =
                 format!("`data.global_batch` must be at least {workers}, one for every worker, found {found}");
