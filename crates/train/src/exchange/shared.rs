@@ -73,6 +73,14 @@ struct Team {
     slots: Vec<Board>,
 }
 
+/// What all replicas have answered.
+struct RollCall {
+    /// Whether anybody may go on stepping.
+    more: bool,
+    /// The most steps that anybody has taken.
+    most: u64,
+}
+
 impl Shared {
     /// As many exchanges as there are replicas.
     pub(crate) fn team(
@@ -110,17 +118,16 @@ impl Shared {
         receivers.into_iter().enumerate().map(replica).collect()
     }
 
-    /// Waits for everybody to say how many steps it has taken; the fewest and the most.
+    /// Waits for everybody to say how many steps it has taken and whether it has more to take.
     ///
     /// Replicas that are behind catch up with the first before they come here again, so that all have seen as much.
-    fn roll_call(&self) -> Result<(u64, u64), Error> {
+    fn roll_call(&self, more: bool) -> Result<RollCall, Error> {
         let team = &self.team;
         team.positions[self.me].store(self.position, Ordering::Relaxed);
+        let more = team.gate.wait(more)?;
+        let most = team.positions.iter().map(|position| position.load(Ordering::Relaxed)).max();
         team.gate.wait(false)?;
-        let positions = || team.positions.iter().map(|position| position.load(Ordering::Relaxed));
-        let ends = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
-        team.gate.wait(false)?;
-        Ok(ends)
+        Ok(RollCall { more, most: most.unwrap_or(0) })
     }
 
     /// Applies what has come from the others. `sum` is free to use.
@@ -186,10 +193,9 @@ impl Exchange for Shared {
     }
 
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
-        // When all are at the same step nobody sends any more, so what waits is all there is.
-        while let (fewest, most) = self.roll_call()?
-            && fewest < most
-        {}
+        // When nobody has more steps to take nobody sends any more, so what waits is all there is. Equal positions would
+        // not do: one that was just asked to stop may answer the call of those that settle.
+        while self.roll_call(false)?.more {}
         let team = &self.team;
         self.receive(&mut state.parameters, &mut state.gradient)?;
         // Messages came in different orders, so replicas differ by roundings: all become the first.
@@ -219,7 +225,7 @@ impl Exchange for Shared {
         }
         let target = match self.target {
             Some(target) => target,
-            None => self.roll_call()?.1,
+            None => self.roll_call(true)?.most,
         };
         self.target = Some(target);
         Ok(self.position >= target)
@@ -285,5 +291,26 @@ mod tests {
                 assert!(*bytes > 0 && *bytes < (STEPS * LENGTH) as u64, "{bytes} bytes");
             }
         }
+    }
+
+    #[test]
+    fn one_that_is_asked_to_stop_at_its_last_step_meets_the_others_where_they_settle() {
+        let (gate, stop) = (Arc::new(Gate::new(2)), Stop::default());
+        let team = Shared::team(2, SharedOptions::default(), &state(), &gate, &stop).expect("a good threshold");
+        let stop = &stop;
+        std::thread::scope(|scope| {
+            for (replica, mut exchange) in team.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let mut state = state();
+                    exchange.finish(&mut state, 1.0).expect("a message");
+                    // The first one looked before anybody asked.
+                    if replica == 1 {
+                        stop.ask();
+                        assert!(exchange.stops().expect("a roll call"));
+                    }
+                    exchange.settle(&mut state).expect("an end together");
+                });
+            }
+        });
     }
 }
