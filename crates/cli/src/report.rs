@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Measures, Scores};
+use paceline::train::{Event, Measures};
 
 use crate::arguments::Events;
 
 /// Shows a run to whoever watches.
 pub(crate) enum Reporter {
     Bar(Bar),
-    Lines { name: String, steps: u64, epochs: u64, told: Option<Instant>, scores: Option<Scores> },
+    Lines { name: String, steps: u64, epochs: u64, told: Option<Instant> },
     Json,
     Nothing,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Bar {
     bar: ProgressBar,
     steps: u64,
     epochs: u64,
-    scores: Option<Scores>,
+    workers: usize,
 }
 
 /// Plain lines go to logs: one in a while shows that the run is alive.
@@ -35,9 +35,9 @@ impl Reporter {
             Events::Json => Reporter::Json,
             Events::None => Reporter::Nothing,
             Events::Auto if std::io::stderr().is_terminal() => {
-                Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, scores: None })
+                Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, workers: 1 })
             }
-            Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, scores: None },
+            Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None },
         }
     }
 
@@ -51,7 +51,7 @@ impl Reporter {
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             }
             Reporter::Bar(bar) => bar.tell(event),
-            Reporter::Lines { name, steps, epochs, told, scores } => match event {
+            Reporter::Lines { name, steps, epochs, told } => match event {
                 Event::Started { steps_per_epoch, epochs: all, .. } => {
                     (*steps, *epochs) = (*steps_per_epoch, *all);
                     eprintln!("{name}: {}", beginning(event));
@@ -63,11 +63,6 @@ impl Reporter {
                         eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
-                Event::Evaluation { scores: found, .. } => {
-                    *scores = Some(found.clone());
-                    eprintln!("{}", line(event, *epochs));
-                }
-                Event::Finished { .. } => finish(event, scores.as_ref()),
                 _ => {
                     let line = line(event, *epochs);
                     if !line.is_empty() {
@@ -82,7 +77,8 @@ impl Reporter {
 impl Bar {
     fn show(&mut self, epoch: u64, steps: u64, loss: f64, speed: f64) {
         self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
-        self.bar.set_message(format!("loss {loss:.4} · {speed:.0} examples/s · 1 worker"));
+        let workers = if self.workers == 1 { "worker" } else { "workers" };
+        self.bar.set_message(format!("loss {loss:.4} · {speed:.0} examples/s · {} {workers}", self.workers));
         if self.bar.is_hidden() {
             // Hidden until there is something to show.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -92,8 +88,8 @@ impl Bar {
 
     fn tell(&mut self, event: &Event) {
         match event {
-            Event::Started { steps_per_epoch, epochs, steps, resumed_at, .. } => {
-                (self.steps, self.epochs) = (*steps_per_epoch, *epochs);
+            Event::Started { steps_per_epoch, epochs, steps, resumed_at, workers, .. } => {
+                (self.steps, self.epochs, self.workers) = (*steps_per_epoch, *epochs, *workers);
                 eprintln!("{}", beginning(event));
                 self.bar.set_style(
                     ProgressStyle::with_template("{prefix} [{bar:30}] {msg} · {eta} left")
@@ -113,13 +109,10 @@ impl Bar {
             }
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
-                finish(event, self.scores.as_ref());
+                eprintln!("{}", line(event, self.epochs));
             }
             Event::Failed { .. } => self.bar.finish_and_clear(),
             _ => {
-                if let Event::Evaluation { scores, .. } = event {
-                    self.scores = Some(scores.clone());
-                }
                 let line = line(event, self.epochs);
                 if !line.is_empty() {
                     self.bar.suspend(|| eprintln!("{line}"));
@@ -154,19 +147,13 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("epoch {}/{epochs}: test loss {:.4}{more}", epoch + 1, scores.score())
         }
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
+        Event::Finished { seconds, examples_per_second, model, ended_early, .. } => {
+            let early = ended_early.as_ref().map(|why| format!("ended early: {why}\n")).unwrap_or_default();
+            let path = model.as_ref().map(|path| format!("; model: {}", path.display())).unwrap_or_default();
+            format!("{early}finished in {seconds:.1} s, {examples_per_second:.0} examples/s{path}")
+        }
         _ => String::new(),
     }
-}
-
-/// The scores are what was asked for, so they go to standard output; the rest goes beside.
-fn finish(event: &Event, scores: Option<&Scores>) {
-    let Event::Finished { seconds, examples_per_second, model, .. } = event else { return };
-    if let Some(scores) = scores {
-        // A reader that went away is no reason to fail: the model is written.
-        let _ = writeln!(std::io::stdout(), "{scores}");
-    }
-    let path = model.as_ref().map(|path| format!("; model: {}", path.display())).unwrap_or_default();
-    eprintln!("finished in {seconds:.1} s, {examples_per_second:.0} examples/s{path}");
 }
 
 /// Shows a download: a bar on a terminal, a line per file elsewhere.

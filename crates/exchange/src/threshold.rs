@@ -131,6 +131,13 @@ impl Threshold {
         Ok(Self { policy, current })
     }
 
+    /// The threshold of a worker that goes on with the one that it had; a fixed one is as the policy says.
+    pub fn resume(policy: ThresholdPolicy, had: Option<f32>) -> Result<Self, Error> {
+        let fresh = Self::new(policy)?;
+        let had = had.filter(|had| had.is_finite() && *had > 0.0 && !matches!(policy, ThresholdPolicy::Fixed { .. }));
+        Ok(Self { current: had.or(fresh.current), ..fresh })
+    }
+
     /// The threshold to encode `update` with.
     ///
     /// The first one is the magnitude that the wanted share of the update's elements, zeros left out, would reach. An

@@ -4,7 +4,8 @@
 //! 8 bytes   length of the header, little endian
 //! header    JSON: "__metadata__" (texts: format, version, network, iteration, epoch, step, and what the caller adds)
 //!           and per tensor its type, shape and place; spaces to a multiple of 8
-//! data      f32, little endian: parameters by name, then running statistics, then `updater.SLOT.PARAMETER`
+//! data      f32, little endian: parameters by name, then running statistics, then `updater.SLOT.PARAMETER`,
+//!           then what the caller keeps beside, as `exchange.NAME`
 //! ```
 //!
 //! Reading trusts nothing: lengths, names and shapes are checked before anything is allocated for them. Writing goes to
@@ -45,7 +46,12 @@ pub struct ModelFile {
     pub step: u64,
     /// What the caller keeps beside: the normaliser, names of classes.
     pub extra: BTreeMap<String, String>,
+    /// Arrays that the caller keeps beside, by name.
+    pub arrays: BTreeMap<String, Vec<f32>>,
 }
+
+/// What names of arrays that the caller keeps begin with in the file.
+const BESIDE: &str = "exchange.";
 
 /// One array of the file: its name, its shape, and where it lies in which buffer.
 struct Entry {
@@ -141,17 +147,22 @@ impl ModelFile {
             let place = json!({ "dtype": "F32", "shape": entry.shape, "data_offsets": [start, end] });
             header.insert(entry.name.clone(), place);
         }
+        for (name, values) in &self.arrays {
+            let start = end;
+            end += 4 * values.len();
+            let place = json!({ "dtype": "F32", "shape": [values.len()], "data_offsets": [start, end] });
+            header.insert(format!("{BESIDE}{name}"), place);
+        }
         let mut header = serde_json::to_vec(&Value::Object(header))?;
         header.resize(header.len().next_multiple_of(8), b' ');
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(&header)?;
         let mut bytes = Vec::with_capacity(4 * CHUNK);
-        for entry in &entries {
-            for values in entry.buffer.of(&self.state)[entry.range.clone()].chunks(CHUNK) {
-                bytes.clear();
-                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-                out.write_all(&bytes)?;
-            }
+        let arrays = entries.iter().map(|entry| &entry.buffer.of(&self.state)[entry.range.clone()]);
+        for values in arrays.chain(self.arrays.values().map(Vec::as_slice)).flat_map(|array| array.chunks(CHUNK)) {
+            bytes.clear();
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            out.write_all(&bytes)?;
         }
         out.flush()
     }
@@ -213,24 +224,36 @@ impl ModelFile {
             other => Err(wrong(&format!("a number as `{key}` in its metadata"), format!("{other:?}"))),
         };
         let (iteration, epoch, step) = (number("iteration")?, number("epoch")?, number("step")?);
-        let places = check_tensors(path, &network, &tensors)?;
+        let (places, beside) = check_tensors(path, &network, &tensors)?;
         // Every array was found in the file with its size, so the file bounds what is allocated here.
         let mut state = network.initial_state();
-        for (entry, offset) in entries(&network).iter().zip(places) {
+        let mut read = |offset: usize, to: &mut [f32]| -> Result<(), Error> {
             file.seek(SeekFrom::Start(data + offset as u64)).map_err(fail)?;
-            let mut bytes = vec![0; 4 * entry.range.len()];
+            let mut bytes = vec![0; 4 * to.len()];
             file.read_exact(&mut bytes).map_err(fail)?;
-            let to = &mut entry.buffer.of_mut(&mut state)[entry.range.clone()];
             for (value, bytes) in to.iter_mut().zip(bytes.chunks_exact(4)) {
                 *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
             }
+            Ok(())
+        };
+        for (entry, offset) in entries(&network).iter().zip(places) {
+            read(offset, &mut entry.buffer.of_mut(&mut state)[entry.range.clone()])?;
         }
-        Ok(Self { network, state, progress: Progress { iteration, epoch }, step, extra: metadata })
+        let mut arrays = BTreeMap::new();
+        for (name, offset, length) in beside {
+            let mut values = vec![0.0; length];
+            read(offset, &mut values)?;
+            arrays.insert(name, values);
+        }
+        Ok(Self { network, state, progress: Progress { iteration, epoch }, step, extra: metadata, arrays })
     }
 }
 
-/// Finds every array of the network in the file; gives where each starts.
-fn check_tensors(path: &Path, network: &Network, tensors: &Metadata) -> Result<Vec<usize>, Error> {
+/// Where each array of the network starts; name, start and length of those that were kept beside.
+type Places = (Vec<usize>, Vec<(String, usize, usize)>);
+
+/// Finds every array of the network in the file.
+fn check_tensors(path: &Path, network: &Network, tensors: &Metadata) -> Result<Places, Error> {
     let wrong = |expected: String, found: String| Error::ModelFile { path: path.to_owned(), expected, found };
     let entries = entries(network);
     let mut places = Vec::with_capacity(entries.len());
@@ -242,11 +265,19 @@ fn check_tensors(path: &Path, network: &Network, tensors: &Metadata) -> Result<V
         }
         places.push(info.data_offsets.0);
     }
-    if tensors.tensors().len() != entries.len() {
-        let expected = format!("{} arrays", entries.len());
-        return Err(wrong(expected, format!("{}", tensors.tensors().len())));
+    let mut beside = Vec::new();
+    for (name, info) in tensors.tensors() {
+        if entries.iter().any(|entry| entry.name == name) {
+            continue;
+        }
+        let Some(short) = name.strip_prefix(BESIDE).filter(|_| info.dtype == Dtype::F32 && info.shape.len() == 1)
+        else {
+            let found = format!("`{name}`, {:?} of shape {:?}", info.dtype, info.shape);
+            return Err(wrong(format!("{} arrays of its network", entries.len()), found));
+        };
+        beside.push((short.to_owned(), info.data_offsets.0, info.shape[0]));
     }
-    Ok(places)
+    Ok((places, beside))
 }
 
 /// A name in the same folder that no other process uses.

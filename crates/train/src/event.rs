@@ -101,6 +101,9 @@ pub enum Event {
         /// The model file.
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<PathBuf>,
+        /// Why it ended before its last epoch, by the rules of early stopping.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ended_early: Option<String>,
     },
     /// The run ended before it did what was asked.
     Failed {

@@ -7,7 +7,7 @@ use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Mode, TrainOptions, Trainer};
+use crate::{CheckpointOptions, EarlyStopping, Error, Mode, TrainOptions, Trainer};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
 pub const DIGITS_JOB: &str = include_str!("digits.toml");
@@ -71,10 +71,14 @@ pub struct TrainConfig {
     pub mode: Option<Mode>,
     /// Batches that are read ahead.
     pub prefetch: usize,
-    /// Whether the model is judged after every epoch.
+    /// Whether the model is judged on the test data.
     pub evaluate: bool,
-    /// Writes a checkpoint every so many steps, besides the one after every epoch.
-    pub checkpoint_every: Option<u64>,
+    /// Epochs between two evaluations.
+    pub evaluate_every: u64,
+    /// When the run ends before its last epoch.
+    pub early_stopping: Option<EarlyStopping>,
+    /// How often the run is saved, and what is kept.
+    pub checkpoint: CheckpointOptions,
 }
 
 impl TrainConfig {
@@ -94,8 +98,10 @@ impl TrainConfig {
 
 impl Default for TrainConfig {
     fn default() -> Self {
-        let TrainOptions { epochs, steps, prefetch, evaluate, checkpoint_every, .. } = TrainOptions::default();
-        Self { epochs, steps, workers: None, mode: None, prefetch, evaluate, checkpoint_every }
+        let TrainOptions { epochs, steps, prefetch, evaluate, evaluate_every, early_stopping, checkpoint, .. } =
+            TrainOptions::default();
+        let (workers, mode) = (None, None);
+        Self { epochs, steps, workers, mode, prefetch, evaluate, evaluate_every, early_stopping, checkpoint }
     }
 }
 
@@ -203,6 +209,17 @@ impl Job {
             let of_mode = workers > 0 && mode != Mode::Solo;
             ("train", if of_mode { "mode" } else { "workers" }, error.to_string())
         })?;
+        let of_train = |key| move |error: Error| ("train", key, error.to_string());
+        self.train.checkpoint.validate().map_err(of_train("checkpoint"))?;
+        self.train
+            .early_stopping
+            .as_ref()
+            .map_or(Ok(()), EarlyStopping::validate)
+            .map_err(of_train("early_stopping"))?;
+        if self.train.evaluate_every == 0 {
+            let message = "`train.evaluate_every` must be at least 1; `train.evaluate = false` is for never";
+            return Err(("train", "evaluate_every", message.into()));
+        }
         if let Some(found) = self.data.global_batch.filter(|&batch| batch < workers) {
             let message =
                 format!("`data.global_batch` must be at least {workers}, one for every worker, found {found}");
@@ -234,8 +251,10 @@ impl Job {
             normaliser: self.data.normaliser,
             class_weights: self.data.class_weights.clone(),
             evaluate: self.train.evaluate,
+            evaluate_every: self.train.evaluate_every,
+            early_stopping: self.train.early_stopping,
             output,
-            checkpoint_every: self.train.checkpoint_every,
+            checkpoint: self.train.checkpoint,
             resume,
         };
         let trainer = Trainer::new(network, train, options)?;
@@ -294,12 +313,17 @@ fn read_section<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// A mode that has options may be given by its name alone.
+/// What has options may be given by its name alone.
 fn spell_out_mode(tree: &mut Value) {
     if let Some(mode) = tree.pointer_mut("/train/mode")
         && let Some(name @ ("averaging" | "shared")) = mode.as_str()
     {
         *mode = serde_json::json!({ name: {} });
+    }
+    if let Some(outer) = tree.pointer_mut("/train/mode/averaging/outer")
+        && let Some(name @ "nesterov") = outer.as_str()
+    {
+        *outer = serde_json::json!({ name: {} });
     }
 }
 

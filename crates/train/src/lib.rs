@@ -11,10 +11,14 @@
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
 //! - [`Job`]: a whole run, as a job file describes it.
 
+mod begin;
+mod checkpoint;
+mod early_stopping;
 mod error;
 mod event;
 mod exchange;
 mod gate;
+mod halt;
 mod health;
 mod job;
 mod mode;
@@ -26,15 +30,19 @@ mod team;
 mod trainer;
 mod worker;
 
+pub use checkpoint::CheckpointOptions;
+pub use early_stopping::{EarlyStopping, Metric};
 pub use error::Error;
 pub use event::Event;
 pub use exchange::{
-    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Reduced, Shared, SharedOptions, Solo, Synchronous,
+    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Reduced, Shared, SharedOptions, Solo,
+    Synchronous,
 };
+pub use halt::Stop;
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
 pub use paceline_exchange::ThresholdPolicy;
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
-pub use trainer::{Outcome, Stop, TrainOptions, Trainer};
+pub use trainer::{Outcome, TrainOptions, Trainer};
 pub use worker::{StepReport, Worker};

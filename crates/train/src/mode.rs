@@ -3,9 +3,10 @@ use std::sync::Arc;
 use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::{Averaging, AveragingOptions, Exchange, Shared, SharedOptions, Solo, Synchronous};
+use crate::Error;
+use crate::exchange::{Averaging, AveragingOptions, Exchange, Outer, Shared, SharedOptions, Solo, Synchronous};
 use crate::gate::Gate;
-use crate::{Error, Stop};
+use crate::halt::Halt;
 
 /// How replicas stay together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,8 +43,27 @@ impl Mode {
             Mode::Averaging(AveragingOptions { frequency: 0, .. }) => {
                 bad("train.mode.averaging.frequency", "at least 1", "0".into())
             }
+            Mode::Averaging(AveragingOptions { outer: Outer::Nesterov { learning_rate, momentum }, .. }) => {
+                if !(*learning_rate > 0.0 && learning_rate.is_finite()) {
+                    let setting = "train.mode.averaging.outer.nesterov.learning_rate";
+                    return bad(setting, "above 0", learning_rate.to_string());
+                }
+                if !(0.0..1.0).contains(momentum) {
+                    let setting = "train.mode.averaging.outer.nesterov.momentum";
+                    return bad(setting, "at least 0 and below 1", momentum.to_string());
+                }
+                Ok(())
+            }
             Mode::Shared(options) => Ok(options.threshold.validate()?),
             _ => Ok(()),
+        }
+    }
+
+    /// Steps of an epoch between two moments when replicas are one anyway, so that saving them there changes nothing.
+    pub(crate) fn stride(&self) -> u64 {
+        match self {
+            Mode::Averaging(options) => options.frequency,
+            _ => 1,
         }
     }
 
@@ -53,14 +73,14 @@ impl Mode {
         workers: usize,
         model: &dyn Model,
         state: &State,
-        stop: &Stop,
+        halt: &Halt,
     ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
         let team = match *self {
-            Mode::Solo => boxed(vec![Solo::new(stop.clone())]),
-            Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, stop)),
-            Mode::Averaging(options) => boxed(Averaging::team(workers, options, state, &gate, stop)),
-            Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, stop)?),
+            Mode::Solo => boxed(vec![Solo::with(halt.clone())]),
+            Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, halt)),
+            Mode::Averaging(options) => boxed(Averaging::team(workers, options, state, &gate, halt)),
+            Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, halt)?),
         };
         Ok((team, gate))
     }

@@ -1,100 +1,57 @@
 //! A run under way: epochs, cut into stretches between which it is judged and saved.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use paceline_data::{Loader, LoaderOptions, Normaliser, Share};
-use paceline_model::{Loss, Model, Progress};
+use paceline_data::{LoaderOptions, Normaliser, Share};
+use paceline_model::{Loss, Progress, State};
 use paceline_nn::{Engine, Instructions, ModelFile};
 
+use crate::checkpoint::Checkpoints;
+use crate::early_stopping::Record;
+use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
-use crate::resume::{DataKey, same_run};
-use crate::saved::load;
+use crate::resume::{DataKey, Kept, json, keep};
 use crate::team::{Member, Stretch, Taken, Team};
-use crate::{Error, Event, Mode, Outcome, Scores, Trainer, Worker, evaluate};
+use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
 
 /// Steps are told at most this often: a terminal cannot show more, and a log need not.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-const CHECKPOINT: &str = "checkpoint.safetensors";
 const MODEL: &str = "model.safetensors";
 
 /// A run under way.
 pub(crate) struct Run<'a> {
-    trainer: &'a Trainer,
-    team: Team,
-    normaliser: Option<Normaliser>,
+    pub trainer: &'a Trainer,
+    pub team: Team,
+    pub halt: Halt,
+    pub normaliser: Option<Normaliser>,
     /// The step of the epoch that comes next.
-    step: u64,
-    began: Instant,
+    pub step: u64,
+    pub began: Instant,
+    /// Time of the run before it was resumed.
+    pub before: Duration,
     /// When a step was last told.
-    told: Option<Instant>,
+    pub told: Option<Instant>,
+    /// When the run was last saved, or began.
+    pub saved: Instant,
     /// Time that went into judging instead of training.
-    judging: Duration,
-    examples: u64,
-    last_checkpoint: Option<PathBuf>,
+    pub judging: Duration,
+    pub examples: u64,
+    /// Where checkpoints go; nothing is written if there is no such place.
+    pub checkpoints: Option<Checkpoints>,
+    pub record: Record,
+    /// The best model so far and its scores, where the run comes to the best and not to the last.
+    pub best: Option<(ModelFile, Option<Scores>)>,
+    /// What the model was last judged to be, after so many steps.
+    pub judged: Option<(u64, Scores)>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
-        let options = &trainer.options;
-        // Before the folder is made: a resume that is refused leaves nothing behind.
-        let saved = match (options.resume, trainer.path(CHECKPOINT)) {
-            (true, Some(path)) if path.exists() => Some((load(&path, &trainer.registry)?, path)),
-            (true, path) => return Err(Error::NothingToResume { path: path.unwrap_or_default() }),
-            (false, _) => None,
-        };
-        if let Some(folder) = &options.output {
-            writable(folder)?;
-        }
-        let model = Engine::new(trainer.network.clone());
-        let (mut state, mut progress, mut step) = (model.initial_state(), Progress::default(), 0);
-        let (mut losses, mut last_checkpoint) = (Vec::new(), None);
-        let normaliser = match saved {
-            None => {
-                let kind = options.normaliser.unwrap_or(trainer.train.default_normaliser());
-                Normaliser::fit(kind, &*trainer.train)?
-            }
-            Some((saved, path)) => {
-                same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
-                let normaliser = saved.extra.get("normaliser").map(|json| read_extra(&path, "normaliser", json));
-                let kept = saved.extra.get("losses").map(|json| read_extra::<Vec<[u64; 2]>>(&path, "losses", json));
-                losses = kept.transpose()?.unwrap_or_default();
-                (state, progress, step) = (saved.state, saved.progress, saved.step);
-                last_checkpoint = Some(path);
-                normaliser.transpose()?
-            }
-        };
-        let (exchanges, gate) = options.mode.team(options.workers, &model, &state, &trainer.stop)?;
-        let mut members = Vec::with_capacity(options.workers);
-        for (index, exchange) in exchanges.into_iter().enumerate() {
-            let loader = Loader::new(
-                trainer.train.clone(),
-                LoaderOptions {
-                    batch: options.step_examples(),
-                    share: Share { of: options.workers, index },
-                    shuffle: options.shuffle,
-                    seed: options.seed,
-                    prefetch: options.prefetch,
-                    normaliser: normaliser.clone(),
-                    class_weights: options.class_weights.clone(),
-                },
-            )?;
-            let bits = losses.get(index).copied().unwrap_or_default();
-            let losses = Loss { sum: f64::from_bits(bits[0]), weight: f64::from_bits(bits[1]) };
-            let model = Engine::new(trainer.network.clone());
-            let worker = Worker { model, state: state.clone(), exchange, progress };
-            members.push(Member { worker, loader, losses, bytes_sent: 0 });
-        }
-        let team = Team::new(members, gate);
-        let (began, judging, examples) = (Instant::now(), Duration::ZERO, 0);
-        Ok(Self { trainer, team, normaliser, step, began, told: None, judging, examples, last_checkpoint })
-    }
-
+impl Run<'_> {
     /// Whether `resume` would go on where it is now, or was not long ago.
     pub(crate) fn can_be_resumed(&self) -> bool {
-        self.last_checkpoint.is_some()
+        self.newest().is_some()
     }
 
     pub(crate) fn go(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
@@ -111,28 +68,55 @@ impl<'a> Run<'a> {
             resumed_at: self.progress().iteration,
             instructions: Instructions::detect().name(),
         });
-        let mut scores = None;
-        while self.progress().epoch < options.epochs && !self.is_done() {
-            match self.epoch(listener)? {
-                Ended::Whole => {
-                    scores = self.judge(listener)?;
-                    expect_sane(&self.first().state, self.progress(), scores.as_ref(), || self.kept())?;
+        let mut ends = options.early_stopping.as_ref().and_then(|stopping| self.record.ends(stopping));
+        while ends.is_none() && !self.is_done() {
+            let ended = match self.epoch(listener) {
+                Ok(ended) => ended,
+                Err(error @ Error::NotFinite { .. }) if self.ends_at_invalid_score() => {
+                    // Nothing of this state is worth saving: the best model stands for the run.
+                    return self.finish(Some(error.to_string()), listener);
                 }
-                Ended::Part => {}
+                Err(error) => return Err(error),
+            };
+            if matches!(ended, Ended::Whole) && self.is_judged_now() {
+                ends = self.judge(listener)?;
             }
-            self.checkpoint(listener)?;
-            let goes_on = self.progress().epoch < options.epochs && !self.is_done();
-            if self.trainer.stop.is_asked() && goes_on {
-                let checkpoint = self.last_checkpoint.clone();
-                listener(&Event::Paused { iteration: self.progress().iteration, checkpoint });
-                return Ok(Outcome { model: self.model(), scores, stopped: true });
+            ends = ends.or_else(|| self.time_is_over());
+            let is_due = matches!(ended, Ended::Part) || self.is_saved_now() || self.is_done() || ends.is_some();
+            if is_due {
+                self.checkpoint(listener)?;
+            }
+            if self.trainer.stop.is_asked() && !self.is_done() && ends.is_none() {
+                // A stop is a promise that nothing is lost, however seldom the run is saved.
+                if !is_due {
+                    self.checkpoint(listener)?;
+                }
+                listener(&Event::Paused { iteration: self.progress().iteration, checkpoint: self.newest() });
+                let (model, scores) = (self.model(), self.scores());
+                return Ok(Outcome { model, scores, stopped: true, ended_early: None });
             }
         }
-        if scores.is_none() {
-            scores = self.judge(listener)?;
+        // A run that was over when it was resumed and has its best model has nothing new to judge.
+        if self.scores().is_none() && (self.examples > 0 || self.best.is_none()) {
+            // The last steps of a run that ends within an epoch count too.
+            self.judge(listener)?;
         }
+        self.finish(ends, listener)
+    }
+
+    /// Writes the model that the run came to and tells that it is over.
+    fn finish(&mut self, ended_early: Option<String>, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
+        let options = &self.trainer.options;
+        let (model, scores) = match self.best.take() {
+            // The best model of a run that was resumed was judged before.
+            Some((model, None)) => {
+                let scores = self.measure(Some(&model.state))?;
+                (model, scores)
+            }
+            Some((model, scores)) => (model, scores),
+            None => (self.model(), self.scores()),
+        };
         let path = self.trainer.path(MODEL);
-        let model = self.model();
         if let Some(path) = &path {
             model.save(path)?;
         }
@@ -150,8 +134,9 @@ impl<'a> Run<'a> {
             accuracy: scores.as_ref().and_then(Scores::accuracy),
             bytes_sent: self.team.members().iter().map(|member| member.bytes_sent).sum(),
             model: path,
+            ended_early: ended_early.clone(),
         });
-        Ok(Outcome { model, scores, stopped: false })
+        Ok(Outcome { model, scores, stopped: false, ended_early })
     }
 
     /// The rest of one epoch.
@@ -163,13 +148,14 @@ impl<'a> Run<'a> {
         let (began, seen) = (Instant::now(), self.examples);
         let per_epoch = self.steps_per_epoch();
         while self.step < per_epoch {
-            let until = self.stretch_end();
-            let stretch = Stretch { epoch, from: self.step, until };
-            self.step = self.stretch(stretch, listener)?;
+            let stretch = Stretch { epoch, from: self.step, until: self.stretch_end() };
+            let next = self.stretch(stretch, listener);
+            self.halt.go_on();
+            self.step = next?;
             if self.step == per_epoch {
                 break;
             }
-            if self.step < until || self.trainer.stop.is_asked() || self.is_done() {
+            if self.trainer.stop.is_asked() || self.has_taken_its_steps() || self.time_is_over().is_some() {
                 return Ok(Ended::Part);
             }
             self.checkpoint(listener)?;
@@ -187,10 +173,23 @@ impl<'a> Run<'a> {
     /// Where the replicas must be together next: for a checkpoint, or because the run or the epoch is over.
     fn stretch_end(&self) -> u64 {
         let (options, iteration) = (&self.trainer.options, self.progress().iteration);
-        let left = options.steps.map(|steps| steps.saturating_sub(iteration));
-        let saved = options.checkpoint_every.filter(|&n| n > 0).map(|n| n - iteration % n);
-        let until = [left, saved].into_iter().flatten().map(|steps| self.step.saturating_add(steps)).min();
+        let left = options.steps.map(|steps| self.step.saturating_add(steps.saturating_sub(iteration)));
+        let saved = options.checkpoint.steps.map(|n| {
+            let due = self.step.saturating_add(n - iteration % n);
+            due.checked_next_multiple_of(options.mode.stride()).unwrap_or(due)
+        });
+        let until = [left, saved].into_iter().flatten().min();
         until.unwrap_or(u64::MAX).min(self.steps_per_epoch())
+    }
+
+    /// When the replicas are asked for a pause, to be saved or because the time of the run is over.
+    fn pause_at(&self) -> Option<Instant> {
+        let options = &self.trainer.options;
+        let saved = options.checkpoint.interval().filter(|_| self.checkpoints.is_some());
+        let saved = saved.and_then(|interval| self.saved.checked_add(interval));
+        let left = options.early_stopping.as_ref().and_then(|stopping| stopping.time_left(self.elapsed()));
+        let over = left.and_then(|left| Instant::now().checked_add(left));
+        [saved, over].into_iter().flatten().min()
     }
 
     fn stretch(&mut self, stretch: Stretch, listener: &mut dyn FnMut(&Event)) -> Result<u64, Error> {
@@ -201,8 +200,12 @@ impl<'a> Run<'a> {
         };
         let mut last = vec![Loss::default(); self.team.members().len()];
         let (mut mark, mut since) = (Instant::now(), 0);
-        let Self { team, told, examples, .. } = self;
+        let pause_at = self.pause_at();
+        let Self { team, told, examples, halt, .. } = self;
         team.run(stretch, &kept, &mut |taken: Taken| {
+            if pause_at.is_some_and(|at| Instant::now() >= at) {
+                halt.pause();
+            }
             since += taken.examples;
             *examples += taken.examples as u64;
             last[taken.member] = taken.loss;
@@ -241,33 +244,105 @@ impl<'a> Run<'a> {
         losses
     }
 
-    fn is_done(&self) -> bool {
+    fn has_taken_its_steps(&self) -> bool {
         self.trainer.options.steps.is_some_and(|steps| self.progress().iteration >= steps)
     }
 
-    fn judge(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Option<Scores>, Error> {
+    fn is_done(&self) -> bool {
+        self.progress().epoch >= self.trainer.options.epochs || self.has_taken_its_steps()
+    }
+
+    /// The time of the run, what went before a resume included.
+    fn elapsed(&self) -> Duration {
+        self.before + self.began.elapsed()
+    }
+
+    fn stopping(&self) -> Option<&EarlyStopping> {
+        self.trainer.options.early_stopping.as_ref()
+    }
+
+    fn time_is_over(&self) -> Option<String> {
+        let left = self.stopping()?.time_left(self.elapsed())?;
+        left.is_zero().then(|| format!("its {:.2} minutes are over", self.elapsed().as_secs_f64() / 60.0))
+    }
+
+    fn ends_at_invalid_score(&self) -> bool {
+        self.stopping().is_some_and(|stopping| stopping.invalid_score) && self.best.is_some()
+    }
+
+    fn is_judged_now(&self) -> bool {
+        self.progress().epoch.is_multiple_of(self.trainer.options.evaluate_every) || self.is_done()
+    }
+
+    /// Whether an epoch that is over is one to save.
+    fn is_saved_now(&self) -> bool {
+        let every = self.trainer.options.checkpoint.epochs;
+        every > 0 && self.progress().epoch.is_multiple_of(every)
+    }
+
+    /// The scores of the model as it is now.
+    fn scores(&self) -> Option<Scores> {
+        self.judged.as_ref().filter(|(at, _)| *at == self.progress().iteration).map(|(_, scores)| scores.clone())
+    }
+
+    /// The scores of a state, or of the run's own, if there is something to judge it on.
+    fn measure(&mut self, state: Option<&State>) -> Result<Option<Scores>, Error> {
         let Some(test) = self.trainer.test.as_ref().filter(|_| self.trainer.options.evaluate) else { return Ok(None) };
         let began = Instant::now();
         let outputs = self.trainer.network.output().len();
         let Member { worker, loader, .. } = &mut self.team.members_mut()[0];
         let options = LoaderOptions { share: Share::default(), ..loader.options().clone() };
-        let scores = evaluate(&mut worker.model, &worker.state, outputs, test.clone(), options)?;
+        let state = state.unwrap_or(&worker.state);
+        let scores = evaluate(&mut worker.model, state, outputs, test.clone(), options)?;
         self.judging += began.elapsed();
-        if let Some(scores) = &scores {
-            let epoch = self.progress().epoch.saturating_sub(1);
-            listener(&Event::Evaluation { epoch, scores: scores.clone() });
-        }
         Ok(scores)
+    }
+
+    /// Judges the model, if there is something to judge it on; says why the run ends here, if it does.
+    fn judge(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Option<String>, Error> {
+        let Some(scores) = self.measure(None)? else { return Ok(None) };
+        listener(&Event::Evaluation { epoch: self.progress().epoch.saturating_sub(1), scores: scores.clone() });
+        let sane = expect_sane(&self.first().state, self.progress(), Some(&scores), || self.kept());
+        if let (Err(error), true) = (&sane, self.ends_at_invalid_score()) {
+            return Ok(Some(error.to_string()));
+        }
+        sane?;
+        self.judged = Some((self.progress().iteration, scores.clone()));
+        let stopping = self.stopping().copied();
+        let metric = stopping.map_or(Metric::Score, |stopping| stopping.metric);
+        let Some(value) = metric.of(&scores) else { return Ok(None) };
+        let verdict = self.record.judge(value, &stopping.unwrap_or_default());
+        let comes_to_best = stopping.is_some_and(|stopping| stopping.save_best);
+        if verdict.is_best && (comes_to_best || self.trainer.options.checkpoint.best) {
+            let model = self.model();
+            if let Some(folder) = &self.trainer.options.output {
+                model.save(&Checkpoints::best_in(folder))?;
+            }
+            self.best = comes_to_best.then_some((model, Some(scores)));
+        }
+        Ok(stopping.and(verdict.ends))
     }
 
     /// Writes a checkpoint, unless nothing is to be written or what there is would be worth less than the last one.
     fn checkpoint(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<(), Error> {
-        let Some(path) = self.trainer.path(CHECKPOINT) else { return Ok(()) };
-        expect_finite(&self.first().state, self.progress(), || self.kept())?;
-        self.model().save(&path)?;
-        listener(&Event::Checkpoint { iteration: self.progress().iteration, path: path.clone() });
-        self.last_checkpoint = Some(path);
+        let Some(mut checkpoints) = self.checkpoints.take() else { return Ok(()) };
+        let written = expect_finite(&self.first().state, self.progress(), || kept(checkpoints.newest().as_ref()))
+            .and_then(|()| checkpoints.write(&self.whole()));
+        self.checkpoints = Some(checkpoints);
+        listener(&Event::Checkpoint { iteration: self.progress().iteration, path: written? });
+        self.saved = Instant::now();
         Ok(())
+    }
+
+    /// The model with all that a run needs to go on from it.
+    fn whole(&self) -> ModelFile {
+        let mut model = self.model();
+        keep(&mut model, &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record }, self.team.members());
+        model
+    }
+
+    fn newest(&self) -> Option<PathBuf> {
+        self.checkpoints.as_ref().and_then(Checkpoints::newest)
     }
 
     fn model(&self) -> ModelFile {
@@ -278,11 +353,6 @@ impl<'a> Run<'a> {
         if let Some(schema) = self.trainer.train.schema() {
             extra.insert("schema".into(), json(schema));
         }
-        if self.step > 0 {
-            // As bits: a decimal that is read back must be the very number that was written.
-            let bits = |member: &Member| [member.losses.sum.to_bits(), member.losses.weight.to_bits()];
-            extra.insert("losses".into(), json(&self.team.members().iter().map(bits).collect::<Vec<_>>()));
-        }
         extra.insert("data".into(), json(&DataKey::of(&self.trainer.options, &*self.trainer.train)));
         let Worker { state, progress, .. } = self.first();
         ModelFile {
@@ -291,14 +361,20 @@ impl<'a> Run<'a> {
             progress: *progress,
             step: self.step,
             extra,
+            arrays: BTreeMap::new(),
         }
     }
 
     fn kept(&self) -> String {
-        match &self.last_checkpoint {
-            Some(path) => format!("the last good checkpoint is kept in `{}`", path.display()),
-            None => "no checkpoint was written before".into(),
-        }
+        kept(self.newest().as_ref())
+    }
+}
+
+/// What there is to say of the last checkpoint when a run fails.
+fn kept(newest: Option<&PathBuf>) -> String {
+    match newest {
+        Some(path) => format!("the last good checkpoint is kept in `{}`", path.display()),
+        None => "no checkpoint was written before".into(),
     }
 }
 
@@ -306,29 +382,6 @@ impl<'a> Run<'a> {
 enum Ended {
     /// All its batches were seen.
     Whole,
-    /// The run has taken all its steps, or somebody asked to stop.
+    /// The run has taken all its steps, its time is over, or somebody asked to stop.
     Part,
-}
-
-pub(crate) fn read_extra<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    key: &'static str,
-    json: &str,
-) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(|error| {
-        let (expected, found) = (format!("a readable `{key}` in its metadata"), error.to_string());
-        Error::Network(paceline_nn::Error::ModelFile { path: path.to_owned(), expected, found })
-    })
-}
-
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("names, numbers and lists can be written")
-}
-
-/// Makes the folder and tries to write to it, before hours of work depend on it.
-fn writable(folder: &Path) -> Result<(), Error> {
-    let fail = |source| Error::Output { path: folder.to_owned(), source };
-    std::fs::create_dir_all(folder).map_err(fail)?;
-    let probe = folder.join(format!(".probe-{}", std::process::id()));
-    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
 }

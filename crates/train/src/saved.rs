@@ -5,7 +5,7 @@ use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
 use paceline_nn::{Engine, ModelFile, Registry};
 
-use crate::run::read_extra;
+use crate::resume::read_extra;
 use crate::scores::name_outputs;
 use crate::trainer::fits_features;
 use crate::{Error, Scores, evaluate};
@@ -30,10 +30,9 @@ impl SavedModel {
     /// Reads a model file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
         let file = load(path, registry)?;
-        let read = |key| file.extra.get(key).map(|json: &String| (key, json));
-        let normaliser = read("normaliser").map(|(key, json)| read_extra(path, key, json)).transpose()?;
-        let schema: Option<Schema> = read("schema").map(|(key, json)| read_extra(path, key, json)).transpose()?;
-        if let Some(Err(error)) = normaliser.as_ref().map(|n| Normaliser::check(n, file.network.input().len())) {
+        let normaliser: Option<Normaliser> = read_extra(&file, path, "normaliser")?;
+        let schema: Option<Schema> = read_extra(&file, path, "schema")?;
+        if let Some(Err(error)) = normaliser.as_ref().map(|n| n.check(file.network.input().len())) {
             return Err(untrusted(path, "a `normaliser` that fits its network".into(), error.to_string()));
         }
         let outputs = file.network.output().len();

@@ -1,12 +1,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use paceline_data::{NormaliserKind, Source, TargetShape};
 use paceline_nn::{ModelFile, Network, Registry};
 
 use crate::run::Run;
-use crate::{Error, Event, Mode, Scores};
+use crate::{CheckpointOptions, EarlyStopping, Error, Event, Mode, Scores, Stop};
 
 /// How a run goes.
 #[derive(Clone, Debug)]
@@ -33,12 +32,16 @@ pub struct TrainOptions {
     pub normaliser: Option<NormaliserKind>,
     /// What an example of each class weighs.
     pub class_weights: Option<Vec<f32>>,
-    /// Whether the model is judged on the test data after every epoch.
+    /// Whether the model is judged on the test data.
     pub evaluate: bool,
+    /// Epochs between two evaluations; the last one is judged anyway.
+    pub evaluate_every: u64,
+    /// When the run ends before its last epoch.
+    pub early_stopping: Option<EarlyStopping>,
     /// Where the model and checkpoints go; nothing is written if not set.
     pub output: Option<PathBuf>,
-    /// Writes a checkpoint every so many steps, besides the one after every epoch.
-    pub checkpoint_every: Option<u64>,
+    /// How often the run is saved, and what is kept.
+    pub checkpoint: CheckpointOptions,
     /// Goes on from the checkpoint in the output folder.
     pub resume: bool,
 }
@@ -58,32 +61,32 @@ impl Default for TrainOptions {
             normaliser: None,
             class_weights: None,
             evaluate: true,
+            evaluate_every: 1,
+            early_stopping: None,
             output: None,
-            checkpoint_every: None,
+            checkpoint: CheckpointOptions::default(),
             resume: false,
         }
     }
 }
 
 impl TrainOptions {
+    /// Fails with the setting that makes no sense, of those that are the same for every mode.
+    fn check(&self) -> Result<(), Error> {
+        self.checkpoint.validate()?;
+        self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        match self.evaluate_every {
+            0 => {
+                let (expected, found) = ("at least 1; `train.evaluate = false` for never", "0".into());
+                Err(Error::BadSetting { setting: "train.evaluate_every", expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Examples that all workers take in one step together.
     pub fn step_examples(&self) -> usize {
         self.global_batch.unwrap_or(self.batch.saturating_mul(self.workers))
-    }
-}
-
-/// Asks a run to stop after the step that it is at. Clones ask the same run.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Asks.
-    pub fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -96,6 +99,8 @@ pub struct Outcome {
     pub scores: Option<Scores>,
     /// Whether the run was stopped before its end.
     pub stopped: bool,
+    /// Why it ended before its last epoch, by the rules of early stopping.
+    pub ended_early: Option<String>,
 }
 
 /// Trains a network on a source.
@@ -113,6 +118,7 @@ impl Trainer {
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
         options.mode.check(options.workers)?;
+        options.check()?;
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
         {

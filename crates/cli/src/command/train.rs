@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
     interrupt.stops(trainer.stop());
     let mut reporter = Reporter::new(arguments.events, &job.name);
     let outcome = trainer.run(&mut |event| reporter.tell(event))?;
+    if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
+        // What was asked for, so it goes to standard output. A reader that went away is no reason to fail.
+        let _ = writeln!(std::io::stdout(), "{scores}");
+    }
     if outcome.stopped {
         if arguments.events != Events::None {
             eprintln!("stopped; go on with: {}", resume_command(arguments, &output));

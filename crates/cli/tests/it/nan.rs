@@ -23,7 +23,7 @@ fn job(every: u64) -> String {
         ]
         [train]
         epochs = 3
-        checkpoint_every = {every}
+        checkpoint = {{ steps = {every} }}
         "#
     )
 }

@@ -28,7 +28,7 @@ layers  = [
 
 [train]
 epochs = 6
-checkpoint_every = 7
+checkpoint = { steps = 7 }
 "#;
 
 /// A folder with the job, and the bytes of the model that a run without a stop gives.

@@ -5,9 +5,11 @@ use paceline_model::{Flat, State};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
-use super::{Exchange, Exchanged, Reduced};
+use super::outer::Outer;
+use super::{Exchange, Exchanged, Memory, Reduced};
+use crate::Error;
 use crate::gate::Gate;
-use crate::{Error, Stop};
+use crate::halt::Halt;
 
 /// How replicas are averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,13 +19,15 @@ pub struct AveragingOptions {
     pub frequency: u64,
     /// Whether what the updater remembers is averaged too; if not, every replica keeps its own.
     pub average_updater: bool,
+    /// What is done with the mean.
+    pub outer: Outer,
     /// Whether the loss that steps tell is that of all replicas; if not, it is the first one's.
     pub report_score: bool,
 }
 
 impl Default for AveragingOptions {
     fn default() -> Self {
-        Self { frequency: 3, average_updater: true, report_score: true }
+        Self { frequency: 3, average_updater: true, outer: Outer::None, report_score: true }
     }
 }
 
@@ -37,7 +41,10 @@ pub struct Averaging {
     seen: f32,
     /// Steps since the last round.
     steps: u64,
-    stop: Stop,
+    /// For an outer optimiser, of this replica's slice of the parameters: where all were one, and the last way.
+    anchor: Vec<f32>,
+    velocity: Vec<f32>,
+    halt: Halt,
     stops: bool,
 }
 
@@ -56,12 +63,18 @@ impl Averaging {
         options: AveragingOptions,
         state: &State,
         gate: &Arc<Gate>,
-        stop: &Stop,
+        halt: &Halt,
     ) -> Vec<Averaging> {
         let boards = (0..2 + state.slots.len()).map(|_| [Board::new(replicas), Board::new(replicas)]).collect();
         let team = Arc::new(Team { gate: gate.clone(), replicas, boards });
-        let replica =
-            |me| Self { me, team: team.clone(), options, seen: 0.0, steps: 0, stop: stop.clone(), stops: false };
+        let replica = |me| {
+            let anchor = match options.outer {
+                Outer::None => Vec::new(),
+                Outer::Nesterov { .. } => state.parameters[slice(state.parameters.len(), replicas, me)].to_vec(),
+            };
+            let (velocity, team, halt) = (vec![0.0; anchor.len()], team.clone(), halt.clone());
+            Self { me, team, options, seen: 0.0, steps: 0, anchor, velocity, halt, stops: false }
+        };
         (0..replicas).map(replica).collect()
     }
 
@@ -73,10 +86,14 @@ impl Averaging {
         for (n, [whole, _]) in averaged() {
             whole.swap(self.me, buffers[n], self.seen);
         }
-        self.stops = team.gate.wait(self.stop.is_asked())?;
+        self.stops = team.gate.wait(self.halt.is_asked())?;
         for (n, [whole, slices]) in averaged() {
             let mine = slice(buffers[n].len(), team.replicas, self.me);
             whole.mean(mine.clone(), &mut buffers[n][mine.clone()]);
+            if n == PARAMETERS && !self.anchor.is_empty() {
+                self.options.outer.step(&self.anchor, &mut self.velocity, &mut buffers[n][mine.clone()]);
+                self.anchor.copy_from_slice(&buffers[n][mine.clone()]);
+            }
             slices.show(self.me, &buffers[n][mine], self.seen);
         }
         team.gate.wait(false)?;
@@ -89,6 +106,9 @@ impl Averaging {
         Ok(())
     }
 }
+
+/// The place of the parameters in the list of buffers.
+const PARAMETERS: usize = 0;
 
 /// Parameters, running statistics, and what the updater remembers.
 fn buffers(state: &mut State) -> Vec<&mut Flat> {
@@ -131,6 +151,40 @@ impl Exchange for Averaging {
     }
 
     fn stops(&mut self) -> Result<bool, Error> {
-        Ok(self.stops)
+        Ok(std::mem::take(&mut self.stops))
     }
+
+    fn memory(&self, state: &State) -> Memory {
+        let mut memory = Memory::new();
+        if !self.velocity.is_empty() {
+            memory.insert("velocity".into(), self.velocity.clone());
+        }
+        if !self.options.average_updater {
+            memory.extend(state.slots.iter().enumerate().map(|(slot, values)| (slot_name(slot), values.to_vec())));
+        }
+        memory
+    }
+
+    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        let (replicas, length) = (self.team.replicas, state.parameters.len());
+        if !self.velocity.is_empty() {
+            // Slices of as many replicas as there were, one after the other.
+            let whole: Vec<f32> = kept.iter().filter_map(|memory| memory.get("velocity")).flatten().copied().collect();
+            if whole.len() == length {
+                self.velocity.copy_from_slice(&whole[slice(length, replicas, self.me)]);
+            }
+        }
+        if !self.options.average_updater && kept.len() == replicas {
+            for (slot, values) in state.slots.iter_mut().enumerate() {
+                if let Some(own) = kept[self.me].get(&slot_name(slot)).filter(|own| own.len() == values.len()) {
+                    values.copy_from_slice(own);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn slot_name(slot: usize) -> String {
+    format!("slot.{slot}")
 }

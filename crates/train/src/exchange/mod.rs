@@ -2,14 +2,18 @@
 
 mod averaging;
 mod board;
+mod outer;
 mod shared;
 mod solo;
 mod sync;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
+pub use outer::Outer;
 use paceline_model::{Model, State};
+pub(crate) use shared::RESIDUAL;
 pub use shared::{Combine, Shared, SharedOptions};
 pub use solo::Solo;
 pub use sync::Synchronous;
@@ -40,9 +44,24 @@ pub trait Exchange: Send {
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
 
-    /// Whether this replica ends here because the run was asked to stop. All of them end after as many steps.
+    /// Whether this replica ends its stretch here because it was asked to. All of them end after as many steps.
     fn stops(&mut self) -> Result<bool, Error>;
+
+    /// What a settled replica remembers beyond a state that it has in common with the others: a checkpoint keeps it.
+    fn memory(&self, state: &State) -> Memory {
+        let _ = state;
+        Memory::new()
+    }
+
+    /// Goes on with what all replicas of a checkpoint remembered, be they as many as now or not.
+    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        let _ = (kept, state);
+        Ok(())
+    }
 }
+
+/// Arrays by name.
+pub type Memory = BTreeMap<String, Vec<f32>>;
 
 impl Exchange for Box<dyn Exchange> {
     fn mode(&self) -> &'static str {
@@ -71,6 +90,14 @@ impl Exchange for Box<dyn Exchange> {
 
     fn stops(&mut self) -> Result<bool, Error> {
         (**self).stops()
+    }
+
+    fn memory(&self, state: &State) -> Memory {
+        (**self).memory(state)
+    }
+
+    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        (**self).recall(kept, state)
     }
 }
 

@@ -7,9 +7,10 @@ use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
-use super::{Exchange, Exchanged, Reduced};
+use super::{Exchange, Exchanged, Memory, Reduced};
+use crate::Error;
 use crate::gate::Gate;
-use crate::{Error, Stop};
+use crate::halt::Halt;
 
 /// How updates are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,9 +58,9 @@ pub struct Shared {
     seen: f32,
     /// Steps taken.
     position: u64,
-    /// Where all stop, once that is agreed on.
+    /// Where all end the stretch, once that is agreed on.
     target: Option<u64>,
-    stop: Stop,
+    halt: Halt,
 }
 
 /// What all replicas share.
@@ -88,7 +89,7 @@ impl Shared {
         options: SharedOptions,
         state: &State,
         gate: &Arc<Gate>,
-        stop: &Stop,
+        halt: &Halt,
     ) -> Result<Vec<Shared>, Error> {
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..replicas).map(|_| unbounded()).unzip();
         let board = || Board::new(replicas);
@@ -112,7 +113,7 @@ impl Shared {
                 seen: 0.0,
                 position: 0,
                 target: None,
-                stop: stop.clone(),
+                halt: halt.clone(),
             })
         };
         receivers.into_iter().enumerate().map(replica).collect()
@@ -214,13 +215,13 @@ impl Exchange for Shared {
         for (slot, board) in state.slots.iter_mut().zip(&team.slots) {
             board.mean(0..slot.len(), slot);
         }
-        self.seen = 0.0;
         team.gate.wait(false)?;
+        (self.seen, self.target) = (0.0, None);
         Ok(Exchanged::default())
     }
 
     fn stops(&mut self) -> Result<bool, Error> {
-        if !self.stop.is_asked() {
+        if !self.halt.is_asked() {
             return Ok(false);
         }
         let target = match self.target {
@@ -230,7 +231,30 @@ impl Exchange for Shared {
         self.target = Some(target);
         Ok(self.position >= target)
     }
+
+    fn memory(&self, _: &State) -> Memory {
+        let threshold = self.threshold.current().into_iter().collect();
+        [(RESIDUAL.to_owned(), self.encoder.residual().to_vec()), (THRESHOLD.to_owned(), threshold)].into()
+    }
+
+    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        // Fewer replicas than there were take over what the others had not sent; nothing is lost.
+        let mine = kept.iter().skip(self.me).step_by(self.team.inboxes.len());
+        let length = state.parameters.len();
+        let mut residual = vec![0.0; length];
+        for kept in mine.filter_map(|memory| memory.get(RESIDUAL)).filter(|kept| kept.len() == length) {
+            residual.iter_mut().zip(kept).for_each(|(sum, kept)| *sum += kept);
+        }
+        self.encoder = Encoder::new(residual)?;
+        let threshold = kept.get(self.me).and_then(|memory| memory.get(THRESHOLD)?.first());
+        self.threshold = Threshold::resume(self.options.threshold, threshold.copied())?;
+        Ok(())
+    }
 }
+
+/// Names of what a checkpoint keeps of a replica.
+pub(crate) const RESIDUAL: &str = "residual";
+const THRESHOLD: &str = "threshold";
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +262,7 @@ mod tests {
 
     use paceline_model::{Flat, State};
 
-    use super::{Combine, Exchange, Gate, Shared, SharedOptions, Stop};
+    use super::{Combine, Exchange, Gate, Halt, Shared, SharedOptions};
 
     const LENGTH: usize = 1000;
     const STEPS: usize = 200;
@@ -259,7 +283,7 @@ mod tests {
         for (replicas, combine, sum_beyond) in [(2, Combine::Mean, 8), (3, Combine::Sum, 0), (4, Combine::Mean, 0)] {
             let options = SharedOptions { combine, sum_beyond, ..SharedOptions::default() };
             let gate = Arc::new(Gate::new(replicas));
-            let team = Shared::team(replicas, options, &state(), &gate, &Stop::default()).expect("a good threshold");
+            let team = Shared::team(replicas, options, &state(), &gate, &Halt::default()).expect("a good threshold");
             let settled: Vec<(State, Vec<f32>, u64)> = std::thread::scope(|scope| {
                 let work = |(me, mut exchange): (usize, Shared)| {
                     scope.spawn(move || {
@@ -295,9 +319,9 @@ mod tests {
 
     #[test]
     fn one_that_is_asked_to_stop_at_its_last_step_meets_the_others_where_they_settle() {
-        let (gate, stop) = (Arc::new(Gate::new(2)), Stop::default());
-        let team = Shared::team(2, SharedOptions::default(), &state(), &gate, &stop).expect("a good threshold");
-        let stop = &stop;
+        let (gate, halt) = (Arc::new(Gate::new(2)), Halt::default());
+        let team = Shared::team(2, SharedOptions::default(), &state(), &gate, &halt).expect("a good threshold");
+        let halt = &halt;
         std::thread::scope(|scope| {
             for (replica, mut exchange) in team.into_iter().enumerate() {
                 scope.spawn(move || {
@@ -305,12 +329,38 @@ mod tests {
                     exchange.finish(&mut state, 1.0).expect("a message");
                     // The first one looked before anybody asked.
                     if replica == 1 {
-                        stop.ask();
+                        halt.stop.ask();
                         assert!(exchange.stops().expect("a roll call"));
                     }
                     exchange.settle(&mut state).expect("an end together");
                 });
             }
         });
+    }
+
+    #[test]
+    fn replicas_that_go_on_share_out_what_was_kept_of_more_of_them() {
+        let team = |replicas| {
+            let gate = Arc::new(Gate::new(replicas));
+            Shared::team(replicas, SharedOptions::default(), &state(), &gate, &Halt::default())
+                .expect("a good threshold")
+        };
+        let (mut kept, mut whole) = (Vec::new(), vec![0.0; LENGTH]);
+        for (replica, exchange) in team(3).iter_mut().enumerate() {
+            let mut state = state();
+            state.gradient.iter_mut().enumerate().for_each(|(at, value)| *value = update(replica, 0, at));
+            exchange.finish(&mut state, 1.0).expect("a message");
+            kept.push(exchange.memory(&state));
+            whole.iter_mut().zip(exchange.encoder.residual()).for_each(|(sum, rest)| *sum += rest);
+        }
+        for replicas in [1, 2, 3, 5] {
+            let mut sum = vec![0.0; LENGTH];
+            for exchange in &mut team(replicas) {
+                exchange.recall(&kept, &mut state()).expect("finite residuals");
+                sum.iter_mut().zip(exchange.encoder.residual()).for_each(|(sum, rest)| *sum += rest);
+                assert_eq!(exchange.threshold.current().is_some(), exchange.me < 3);
+            }
+            assert!(sum.iter().zip(&whole).all(|(a, b)| (a - b).abs() <= 1e-9), "{replicas} replicas");
+        }
     }
 }

@@ -1,18 +1,23 @@
 use paceline_model::State;
 
 use super::{Exchange, Exchanged, Reduced};
+use crate::halt::Halt;
 use crate::{Error, Stop};
 
 /// A replica that is alone: it updates everything, and applies its own update.
 #[derive(Clone, Debug, Default)]
 pub struct Solo {
-    stop: Stop,
+    halt: Halt,
 }
 
 impl Solo {
     /// Alone, until asked to stop.
     pub fn new(stop: Stop) -> Self {
-        Self { stop }
+        Self { halt: Halt::new(stop) }
+    }
+
+    pub(crate) fn with(halt: Halt) -> Self {
+        Self { halt }
     }
 }
 
@@ -38,6 +43,6 @@ impl Exchange for Solo {
     }
 
     fn stops(&mut self) -> Result<bool, Error> {
-        Ok(self.stop.is_asked())
+        Ok(self.halt.is_asked())
     }
 }

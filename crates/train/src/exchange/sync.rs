@@ -5,8 +5,9 @@ use paceline_model::{Model, State};
 
 use super::board::Board;
 use super::{Exchange, Exchanged, Reduced};
+use crate::Error;
 use crate::gate::Gate;
-use crate::{Error, Stop};
+use crate::halt::Halt;
 
 /// Replicas that take every step together: gradients are summed in the order of the replicas, each replica updates its
 /// own slice, and all read the others'.
@@ -15,7 +16,7 @@ use crate::{Error, Stop};
 pub struct Synchronous {
     me: usize,
     team: Arc<Team>,
-    stop: Stop,
+    halt: Halt,
     stops: bool,
 }
 
@@ -37,7 +38,7 @@ impl Synchronous {
         model: &dyn Model,
         state: &State,
         gate: &Arc<Gate>,
-        stop: &Stop,
+        halt: &Halt,
     ) -> Vec<Synchronous> {
         let board = || Board::new(replicas);
         let team = Arc::new(Team {
@@ -48,7 +49,7 @@ impl Synchronous {
             running: board(),
             slots: state.slots.iter().map(|_| board()).collect(),
         });
-        (0..replicas).map(|me| Self { me, team: team.clone(), stop: stop.clone(), stops: false }).collect()
+        (0..replicas).map(|me| Self { me, team: team.clone(), halt: halt.clone(), stops: false }).collect()
     }
 
     fn mine(&self) -> Range<usize> {
@@ -68,7 +69,7 @@ impl Exchange for Synchronous {
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
         let (team, mine) = (&self.team, self.mine());
         team.gradients.swap(self.me, &mut state.gradient, weight);
-        self.stops = team.gate.wait(self.stop.is_asked())?;
+        self.stops = team.gate.wait(self.halt.is_asked())?;
         team.gradients.sum(mine.clone(), &mut state.gradient[mine.clone()]);
         Ok(Reduced { range: mine, weight: team.gradients.weight() })
     }
@@ -98,7 +99,7 @@ impl Exchange for Synchronous {
     }
 
     fn stops(&mut self) -> Result<bool, Error> {
-        Ok(self.stops)
+        Ok(std::mem::take(&mut self.stops))
     }
 }
 

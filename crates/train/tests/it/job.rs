@@ -24,7 +24,7 @@ layers = [
 
 [train]
 epochs = 4
-checkpoint_every = 10
+checkpoint = { steps = 10 }
 "#;
 
 const JSON: &str = r#"{
@@ -38,7 +38,7 @@ const JSON: &str = r#"{
       { "conv2d": { "filters": 4, "kernel": [3, 3], "padding": "same", "activation": "relu" } },
       { "output": { "units": 10, "activation": "softmax", "loss": "negative_log_likelihood" } }
     ] },
-  "train": { "epochs": 4, "checkpoint_every": 10 }
+  "train": { "epochs": 4, "checkpoint": { "steps": 10 } }
 }"#;
 
 fn written(name: &str, text: &str) -> (TempDir, PathBuf) {

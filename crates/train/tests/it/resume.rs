@@ -6,7 +6,7 @@ use std::sync::Arc;
 use paceline_data::{OpenOptions, Source, Subset, open};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, ModelFile, Network, Updater};
-use paceline_train::{Event, Stop, TrainOptions, Trainer};
+use paceline_train::{CheckpointOptions, Event, Stop, TrainOptions, Trainer};
 
 const BATCH: usize = 30;
 /// 200 examples: six batches of 30 and one of 20.
@@ -36,7 +36,7 @@ fn trainer(output: &Path, change: impl FnOnce(&mut TrainOptions)) -> Trainer {
         epochs: EPOCHS,
         seed: 3,
         output: Some(output.to_owned()),
-        checkpoint_every: Some(1),
+        checkpoint: CheckpointOptions { steps: Some(1), ..CheckpointOptions::default() },
         ..TrainOptions::default()
     };
     change(&mut options);
@@ -122,7 +122,7 @@ fn a_run_goes_on_from_the_checkpoint_that_a_power_cut_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (kept, path) = (folder.path().join("kept"), folder.path().join("checkpoint.safetensors"));
     let mut written = Vec::new();
-    trainer(folder.path(), |options| options.checkpoint_every = Some(4))
+    trainer(folder.path(), |options| options.checkpoint.steps = Some(4))
         .run(&mut |event| {
             if let Event::Checkpoint { iteration, path } = event {
                 written.push(*iteration);
@@ -138,7 +138,7 @@ fn a_run_goes_on_from_the_checkpoint_that_a_power_cut_left() {
     std::fs::rename(&kept, &path).expect("renamed");
     std::fs::remove_file(folder.path().join("model.safetensors")).expect("removed");
     assert_eq!(ModelFile::load(&path).expect("a checkpoint").step, 5);
-    let resume = |options: &mut TrainOptions| (options.resume, options.checkpoint_every) = (true, None);
+    let resume = |options: &mut TrainOptions| (options.resume, options.checkpoint.steps) = (true, None);
     trainer(folder.path(), resume).run(&mut |_| {}).expect("a run");
     assert!(model(folder.path()) == whole);
 }

@@ -9,15 +9,17 @@ use paceline_data::{
 use paceline_model::{Batch, Model, Progress, State, Targets};
 use paceline_nn::config::{BatchNorm, Conv2d, CustomConfig, Dense, Dropout, NetworkConfig, Output};
 use paceline_nn::{
-    Activation, Backward, Constraint, CustomParameter, Engine, Flat, GradientNormalisation, Layer, Loss, Network, Real,
-    Shape, Updater,
+    Activation, Backward, Constraint, CustomParameter, Engine, Flat, GradientNormalisation, Layer, Loss, ModelFile,
+    Network, Real, Shape, Updater,
 };
 use paceline_train::{
-    AveragingOptions, Error, Event, Mode, Outcome, SharedOptions, ThresholdPolicy, TrainOptions, Trainer,
+    AveragingOptions, CheckpointOptions, Error, Event, Mode, Outcome, Outer, SharedOptions, ThresholdPolicy,
+    TrainOptions, Trainer,
 };
 use serde_json::Value;
 
-const EVERY_STEP: Mode = Mode::Averaging(AveragingOptions { frequency: 1, average_updater: true, report_score: true });
+const EVERY_STEP: Mode =
+    Mode::Averaging(AveragingOptions { frequency: 1, average_updater: true, outer: Outer::None, report_score: true });
 
 fn averaging(frequency: u64) -> Mode {
     Mode::Averaging(AveragingOptions { frequency, ..AveragingOptions::default() })
@@ -193,11 +195,18 @@ fn workers_that_see_different_classes_only_learn_all_of_them() {
 
 #[test]
 fn a_team_that_is_stopped_goes_on_with_the_same_bytes() {
-    for mode in [Mode::Sync, averaging(2)] {
+    // Nesterov's way, and updaters that nobody else has seen, must be in the checkpoint.
+    let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };
+    let alone = AveragingOptions { frequency: 2, average_updater: false, outer, ..AveragingOptions::default() };
+    for mode in [Mode::Sync, averaging(2), Mode::Averaging(alone)] {
         let trainer = |folder: &Path, resume| {
-            // A checkpoint is a round, so both runs must have it at the same steps.
             let output = Some(folder.to_owned());
-            let options = TrainOptions { output, resume, checkpoint_every: Some(1), ..options(3, mode) };
+            let options = TrainOptions {
+                output,
+                resume,
+                checkpoint: CheckpointOptions { steps: Some(1), ..CheckpointOptions::default() },
+                ..options(3, mode)
+            };
             Trainer::new(Network::new(config(Updater::adam(0.01))).expect("a network"), digits(), options)
         };
         let model = |folder: &Path| std::fs::read(folder.join("model.safetensors")).expect("a model");
@@ -248,6 +257,32 @@ fn a_shared_run_that_is_stopped_leaves_out_no_example_and_repeats_none() {
     assert_eq!(outcome.expect("the rest").model.progress.iteration, 30 * 4);
     // Whole steps have 60 examples, the last of an epoch 20.
     assert_eq!(examples, 30 * 200 - at / 4 * 200 - at % 4 * 60);
+}
+
+#[test]
+fn what_shared_replicas_had_not_sent_is_in_the_checkpoint_and_applied_by_another_mode() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trainer = |workers, mode, resume, steps| {
+        let output = Some(folder.path().to_owned());
+        let options = TrainOptions { output, resume, steps: Some(steps), ..options(workers, mode) };
+        Trainer::new(Network::new(config(Updater::adam(0.01))).expect("a network"), digits(), options)
+            .expect("they fit")
+    };
+    trainer(3, shared(), false, 6).run(&mut |_| {}).expect("a run");
+    let saved = ModelFile::load(&folder.path().join("checkpoint.safetensors")).expect("a checkpoint");
+    let mut expected = saved.state.parameters.clone();
+    for worker in 0..3 {
+        let residual = &saved.arrays[&format!("{worker}.residual")];
+        assert!(residual.iter().any(|rest| *rest != 0.0));
+        assert_eq!(saved.arrays[&format!("{worker}.threshold")].len(), 1);
+        expected.iter_mut().zip(residual).for_each(|(parameter, rest)| *parameter -= rest);
+    }
+    // Nothing is left to do, so the model is what the run began with.
+    let outcome = trainer(1, Mode::Solo, true, 6).run(&mut |_| {}).expect("a run");
+    assert!(outcome.model.state.parameters == expected);
+    assert!(outcome.model.arrays.is_empty());
+    let outcome = trainer(2, shared(), true, 6).run(&mut |_| {}).expect("a run");
+    assert!(outcome.model.state.parameters == saved.state.parameters);
 }
 
 #[test]
@@ -320,7 +355,7 @@ fn fail(mode: Mode, bad: f32, folder: &Path) -> (Error, Vec<String>) {
         batch: 10,
         shuffle: false,
         normaliser: Some(paceline_data::NormaliserKind::None),
-        checkpoint_every: Some(2),
+        checkpoint: CheckpointOptions { steps: Some(2), ..CheckpointOptions::default() },
         output: Some(folder.to_owned()),
         ..TrainOptions::default()
     };

@@ -1,0 +1,177 @@
+//! How a run begins: anew, or from its checkpoint.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use paceline_data::{Loader, LoaderOptions, Normaliser, Share, TargetShape};
+use paceline_model::{Loss, Progress, State};
+use paceline_nn::{Engine, ModelFile};
+
+use crate::checkpoint::Checkpoints;
+use crate::exchange::{Memory, RESIDUAL};
+use crate::halt::Halt;
+use crate::resume::{DataKey, Kept, losses, memories, read_extra, same_run};
+use crate::run::Run;
+use crate::saved::load;
+use crate::team::{Member, Team};
+use crate::{Error, Metric, Mode, Trainer, Worker};
+
+/// Where a run stands when it begins.
+struct Start {
+    state: State,
+    progress: Progress,
+    step: u64,
+    normaliser: Option<Normaliser>,
+    losses: Vec<Loss>,
+    memories: Vec<Memory>,
+    kept: Kept,
+    best: Option<ModelFile>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
+        let options = &trainer.options;
+        can_stop_early(trainer)?;
+        // Before the folder is made: a resume that is refused leaves nothing behind.
+        let start = if options.resume { resumed(trainer)? } else { fresh(trainer)? };
+        if let Some(folder) = &options.output {
+            writable(folder)?;
+        }
+        let halt = Halt::new(trainer.stop.clone());
+        let (team, step) = (team(trainer, &start, &halt)?, start.step);
+        let resumed_at = options.resume.then_some(start.progress.iteration);
+        let keep = options.checkpoint.keep;
+        let checkpoints = options.output.as_deref().map(|folder| Checkpoints::new(folder, keep, resumed_at));
+        let Start { normaliser, kept, best, .. } = start;
+        let now = Instant::now();
+        Ok(Self {
+            trainer,
+            team,
+            halt,
+            normaliser,
+            step,
+            began: now,
+            before: Duration::try_from_secs_f64(kept.seconds).unwrap_or_default(),
+            told: None,
+            saved: now,
+            judging: Duration::ZERO,
+            examples: 0,
+            checkpoints,
+            record: kept.record,
+            best: best.map(|best| (best, None)),
+            judged: None,
+        })
+    }
+}
+
+fn fresh(trainer: &Trainer) -> Result<Start, Error> {
+    let kind = trainer.options.normaliser.unwrap_or(trainer.train.default_normaliser());
+    Ok(Start {
+        state: trainer.network.initial_state(),
+        progress: Progress::default(),
+        step: 0,
+        normaliser: Normaliser::fit(kind, &*trainer.train)?,
+        losses: Vec::new(),
+        memories: Vec::new(),
+        kept: Kept::default(),
+        best: None,
+    })
+}
+
+fn resumed(trainer: &Trainer) -> Result<Start, Error> {
+    let options = &trainer.options;
+    let path = options.output.as_deref().map(Checkpoints::newest_in).unwrap_or_default();
+    if !path.exists() {
+        return Err(Error::NothingToResume { path });
+    }
+    let saved = load(&path, &trainer.registry)?;
+    same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
+    let mut kept: Kept = read_extra(&saved, &path, "run")?.unwrap_or_default();
+    let mut best = None;
+    if options.early_stopping.is_some_and(|stopping| stopping.save_best) {
+        let path = options.output.as_deref().map(Checkpoints::best_in).unwrap_or_default();
+        best = path.exists().then(|| load(&path, &trainer.registry)).transpose()?;
+        // Without the model that the record speaks of, the next one is the best again.
+        if best.is_none() {
+            kept.record = crate::early_stopping::Record::default();
+        }
+    }
+    let mut start = Start {
+        normaliser: read_extra(&saved, &path, "normaliser")?,
+        losses: losses(&saved, &path)?,
+        memories: memories(&saved),
+        kept,
+        best,
+        state: saved.state,
+        progress: saved.progress,
+        step: saved.step,
+    };
+    if !matches!(options.mode, Mode::Shared(_)) {
+        apply_residuals(&mut start);
+    }
+    Ok(start)
+}
+
+/// A run that goes on in another mode applies what its replicas had not sent.
+fn apply_residuals(start: &mut Start) {
+    let parameters = &mut start.state.parameters;
+    let length = parameters.len();
+    let residuals = start.memories.iter().filter_map(|memory| memory.get(RESIDUAL));
+    for residual in residuals.filter(|residual| residual.len() == length) {
+        parameters.iter_mut().zip(residual).for_each(|(parameter, rest)| *parameter -= rest);
+    }
+}
+
+fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
+    let options = &trainer.options;
+    let model = Engine::new(trainer.network.clone());
+    let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state, halt)?;
+    let mut members = Vec::with_capacity(options.workers);
+    for (index, mut exchange) in exchanges.into_iter().enumerate() {
+        let loader = Loader::new(
+            trainer.train.clone(),
+            LoaderOptions {
+                batch: options.step_examples(),
+                share: Share { of: options.workers, index },
+                shuffle: options.shuffle,
+                seed: options.seed,
+                prefetch: options.prefetch,
+                normaliser: start.normaliser.clone(),
+                class_weights: options.class_weights.clone(),
+            },
+        )?;
+        let mut state = start.state.clone();
+        exchange.recall(&start.memories, &mut state)?;
+        let model = Engine::new(trainer.network.clone());
+        let worker = Worker { model, state, exchange, progress: start.progress };
+        let losses = start.losses.get(index).copied().unwrap_or_default();
+        members.push(Member { worker, loader, losses, bytes_sent: 0 });
+    }
+    Ok(Team::new(members, gate))
+}
+
+/// Rules that look at scores need some.
+fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
+    let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
+    let test = trainer.test.as_ref().filter(|_| trainer.options.evaluate);
+    if test.is_none() && stopping.needs_scores() {
+        let expected =
+            "used with test data that the model is judged on, or with `minutes` and `save_best = false` alone";
+        let found = "set without any".into();
+        return Err(Error::BadSetting { setting: "train.early_stopping", expected, found });
+    }
+    let has_classes = test.is_none_or(|test| matches!(test.shape().targets, TargetShape::Classes { .. }));
+    if stopping.metric == Metric::Accuracy && !has_classes {
+        let (expected, found) = ("`score` where numbers are learned", "`accuracy`".into());
+        return Err(Error::BadSetting { setting: "train.early_stopping.metric", expected, found });
+    }
+    Ok(())
+}
+
+/// Makes the folder and tries to write to it, before hours of work depend on it.
+fn writable(folder: &Path) -> Result<(), Error> {
+    let fail = |source| Error::Output { path: folder.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
+}
