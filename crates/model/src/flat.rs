@@ -1,12 +1,14 @@
 use std::collections::TryReserveError;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
+
+use crate::shared_flat::SharedLines;
 
 /// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
-struct Line<T>([T; LINE]);
+pub(crate) struct Line<T>([T; LINE]);
 
-const LINE: usize = 16;
+pub(crate) const LINE: usize = 16;
 
 /// A number that fills a cache line without padding.
 pub trait Number: Copy + Default + PartialEq + private::Sealed {}
@@ -24,16 +26,60 @@ mod private {
 ///
 /// Parameters, gradients, updater slots and arenas are all of this type, so that whatever is
 /// distributed works on slices of one buffer and nothing is ever gathered. It dereferences to a slice.
-#[derive(Clone, Default)]
 pub struct Flat<T = f32> {
-    lines: Vec<Line<T>>,
+    lines: Lines<T>,
     len: usize,
+}
+
+/// Where the numbers are.
+enum Lines<T> {
+    Own(Vec<Line<T>>),
+    Shared(SharedLines<T>),
 }
 
 impl<T: Number> Flat<T> {
     /// A buffer of `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        Self { lines: vec![Line([T::default(); LINE]); len.div_ceil(LINE)], len }
+        Self { lines: Lines::Own(vec![Line([T::default(); LINE]); len.div_ceil(LINE)]), len }
+    }
+
+    /// A view of memory that others see too; see [`crate::SharedFlat::view`].
+    pub(crate) fn over(lines: SharedLines<T>, len: usize) -> Self {
+        Self { lines: Lines::Shared(lines), len }
+    }
+
+    /// The lines and the length; a copy of those that others see too.
+    pub(crate) fn into_lines(self) -> (Vec<Line<T>>, usize) {
+        match self.lines {
+            Lines::Own(lines) => (lines, self.len),
+            Lines::Shared(_) => self.clone().into_lines(),
+        }
+    }
+
+    /// A part, to be written: claims nothing of the rest, unlike a slice of the whole buffer.
+    pub fn part_mut(&mut self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
+        let start = self.start_mut();
+        #[expect(unsafe_code, reason = "a slice of a part that is not made from one of the whole")]
+        // SAFETY: the range was checked to lie inside, and `self` is borrowed for as long as the part lives. Whoever made
+        // a view of memory that others see too has promised that nobody else uses the part meanwhile.
+        unsafe {
+            std::slice::from_raw_parts_mut(start.add(range.start), range.len())
+        }
+    }
+
+    fn start(&self) -> *const T {
+        match &self.lines {
+            Lines::Own(lines) => lines.as_ptr().cast(),
+            Lines::Shared(lines) => lines.start().cast_const(),
+        }
+    }
+
+    fn start_mut(&mut self) -> *mut T {
+        match &mut self.lines {
+            Lines::Own(lines) => lines.as_mut_ptr().cast(),
+            Lines::Shared(lines) => lines.start(),
+        }
     }
 
     /// A copy of `values`.
@@ -45,13 +91,31 @@ impl<T: Number> Flat<T> {
 
     /// Grows to at least `len` numbers; what it held is kept. Fails if there is not that much memory.
     pub fn grow(&mut self, len: usize) -> Result<(), TryReserveError> {
-        let lines = len.div_ceil(LINE);
         if len > self.len {
-            self.lines.try_reserve_exact(lines.saturating_sub(self.lines.len()))?;
-            self.lines.resize(lines.max(self.lines.len()), Line([T::default(); LINE]));
-            self.len = len;
+            let (mut lines, _) = std::mem::take(self).into_lines();
+            let more = len.div_ceil(LINE).saturating_sub(lines.len());
+            let room = lines.try_reserve_exact(more);
+            if room.is_ok() {
+                lines.resize(lines.len() + more, Line([T::default(); LINE]));
+            }
+            let len = if room.is_ok() { len } else { lines.len() * LINE };
+            *self = Self { lines: Lines::Own(lines), len };
+            room?;
         }
         Ok(())
+    }
+}
+
+impl<T> Default for Flat<T> {
+    fn default() -> Self {
+        Self { lines: Lines::Own(Vec::new()), len: 0 }
+    }
+}
+
+/// A copy has memory of its own.
+impl<T: Number> Clone for Flat<T> {
+    fn clone(&self) -> Self {
+        Self::from_slice(self)
     }
 }
 
@@ -61,8 +125,9 @@ impl<T: Number> Deref for Flat<T> {
     #[expect(unsafe_code, reason = "reading an array of aligned lines as the numbers that it is made of")]
     fn deref(&self) -> &[T] {
         // SAFETY: `Line` is `repr(C)` over 16 numbers of 4 or 8 bytes, so it has no padding, and `lines` holds
-        // at least `len` numbers.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+        // at least `len` numbers. Nobody writes to memory that others see too while it is read here: that is what
+        // whoever made such a view has promised.
+        unsafe { std::slice::from_raw_parts(self.start(), self.len) }
     }
 }
 
@@ -70,7 +135,7 @@ impl<T: Number> DerefMut for Flat<T> {
     #[expect(unsafe_code, reason = "writing an array of aligned lines as the numbers that it is made of")]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`; the exclusive borrow of `self` covers the whole buffer.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start_mut(), self.len) }
     }
 }
 

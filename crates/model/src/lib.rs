@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //!
-//! - [`Flat`]: the one buffer type, cache-line aligned `f32`.
+//! - [`Flat`]: the one buffer type, cache-line aligned `f32`; [`SharedFlat`]: one that several threads use in turns.
 //! - [`State`]: everything a replica is, as flat buffers of one layout.
 //! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
 //! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained.
@@ -11,9 +11,11 @@
 mod batch;
 mod flat;
 mod model;
+mod shared_flat;
 mod state;
 
 pub use batch::{Batch, Targets};
 pub use flat::{Flat, Number};
 pub use model::{Error, Loss, Model, Progress, train_in_turn};
+pub use shared_flat::SharedFlat;
 pub use state::State;

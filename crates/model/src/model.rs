@@ -81,6 +81,12 @@ pub trait Model: Send {
     /// Subtracts the update in `range` from the parameters and applies the constraints.
     fn apply(&mut self, state: &mut State, range: std::ops::Range<usize>);
 
+    /// [`Self::update`] and [`Self::apply`] of a range; what is left in the gradient means nothing.
+    fn update_and_apply(&mut self, state: &mut State, range: std::ops::Range<usize>, weight: f32, progress: Progress) {
+        self.update(state, range.clone(), weight, progress);
+        self.apply(state, range);
+    }
+
     /// A whole step of a replica that is alone: the bits of [`train_in_turn`], and as much faster as the model can.
     ///
     /// A loss that is not finite is returned and changes no parameter. What is left in `state.gradient` means nothing.

@@ -88,6 +88,16 @@ impl Model for Engine {
     fn apply(&mut self, state: &mut State, range: Range<usize>) {
         self.segments.apply(state, range);
     }
+
+    fn update_and_apply(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
+        if !self.segments.is_element_wise() {
+            self.segments.update(state, range.clone(), weight, progress);
+            return self.segments.apply(state, range);
+        }
+        let State { parameters, gradient, slots, .. } = state;
+        let (parameters, gradient) = (parameters.part_mut(range.clone()), &mut gradient[range.clone()]);
+        self.segments.step(Place { parameters, gradient, slots, range }, weight, progress);
+    }
 }
 
 /// Updates each part of the parameters as soon as its gradient is there.
@@ -105,6 +115,7 @@ impl Take<f32> for Step<'_> {
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
         if !part.is_empty() {
+            let parameters = &mut parameters[part.clone()];
             let place = Place { parameters, gradient, slots: self.slots, range: part };
             self.segments.step(place, self.weight, self.progress);
         }

@@ -141,7 +141,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
             },
         )?;
         let mut state = start.state.clone();
-        exchange.recall(&start.memories, &mut state)?;
+        exchange.begin(&start.memories, &mut state)?;
         let model = Engine::new(trainer.network.clone());
         let worker = Worker { model, state, exchange, progress: start.progress };
         let losses = start.losses.get(index).copied().unwrap_or_default();

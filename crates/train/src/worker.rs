@@ -36,7 +36,6 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let (attends, weight) = (batch.examples() == 0, batch.weight());
-        let mut moved = Exchanged::default();
         let loss = if attends {
             self.state.gradient.fill(0.0);
             Loss::default()
@@ -46,7 +45,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             self.model.gradient(batch, &mut self.state)?
         };
         if !loss.sum.is_finite() {
-            return Ok(StepReport { loss, moved });
+            return Ok(StepReport { loss, moved: Exchanged::default() });
         }
         if !self.exchange.steps_alone() {
             let mine = self.exchange.reduce(&mut self.state, weight)?;
@@ -54,11 +53,15 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             while start < mine.range.end {
                 let part = start..self.model.part_end(start).min(mine.range.end);
                 start = part.end;
-                self.model.update(&mut self.state, part.clone(), mine.weight, self.progress);
-                moved += self.exchange.apply(&mut self.model, &mut self.state, part)?;
+                self.exchange.gather(&mut self.state, part.clone());
+                if self.exchange.applies() {
+                    self.model.update_and_apply(&mut self.state, part, mine.weight, self.progress);
+                } else {
+                    self.model.update(&mut self.state, part, mine.weight, self.progress);
+                }
             }
         }
-        moved += self.exchange.finish(&mut self.state, weight)?;
+        let moved = self.exchange.finish(&mut self.state, weight)?;
         self.progress.iteration += 1;
         Ok(StepReport { loss, moved })
     }

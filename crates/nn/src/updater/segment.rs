@@ -39,10 +39,9 @@ pub struct SegmentTable {
     nadam: Vec<(u64, f64)>,
 }
 
-/// A part of the flat layout: its gradient, and everything else whole.
+/// A part of the flat layout: its parameters and gradient, and what the updater remembers of all.
 pub(crate) struct Place<'a> {
     pub parameters: &'a mut [f32],
-    /// Of the part alone.
     pub gradient: &'a mut [f32],
     pub slots: &'a mut [Flat],
     pub range: Range<usize>,
@@ -116,6 +115,7 @@ impl SegmentTable {
                 1.0
             };
             let State { parameters, gradient, slots, .. } = state;
+            let parameters = parameters.part_mut(cut.clone());
             let place = Place { parameters, gradient: &mut gradient[cut.clone()], slots, range: cut };
             self.run(index, place, mean, scale as f32, progress, Into::Gradient);
         }
@@ -137,8 +137,9 @@ impl SegmentTable {
             if cut.is_empty() {
                 break;
             }
-            let gradient = &mut gradient[cut.start - range.start..cut.end - range.start];
-            let place = Place { parameters: &mut *parameters, gradient, slots: &mut *slots, range: cut };
+            let inner = cut.start - range.start..cut.end - range.start;
+            let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
+            let place = Place { parameters, gradient, slots: &mut *slots, range: cut };
             self.run(index, place, mean, 1.0, progress, Into::Parameters);
         }
     }
@@ -166,7 +167,7 @@ impl SegmentTable {
         for (cut, flat) in cut.iter_mut().zip(slots) {
             *cut = &mut flat[range.clone()];
         }
-        rule.run(gradient, &mut parameters[range], &mut cut[..used], scale, decay, into);
+        rule.run(gradient, parameters, &mut cut[..used], scale, decay, into);
     }
 
     /// Subtracts the update in `range` and projects the weights that have a constraint.
@@ -174,11 +175,13 @@ impl SegmentTable {
     /// A constraint looks at whole columns, so `range` must hold whole segments where there is one.
     pub fn apply(&self, state: &mut State, range: Range<usize>) {
         let State { parameters, gradient, .. } = state;
-        crate::cpu::dispatch::subtract(&mut parameters[range.clone()], &gradient[range.clone()]);
+        let parameters = parameters.part_mut(range.clone());
+        crate::cpu::dispatch::subtract(parameters, &gradient[range.clone()]);
         for segment in self.segments.iter().filter(|s| !s.constraints.is_empty()) {
             if range.start <= segment.range.start && segment.range.end <= range.end {
                 for constraint in &segment.constraints {
-                    constraint.project(&mut parameters[segment.range.clone()], segment.outputs);
+                    let inner = segment.range.start - range.start..segment.range.end - range.start;
+                    constraint.project(&mut parameters[inner], segment.outputs);
                 }
             }
         }

@@ -1,10 +1,11 @@
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use paceline_model::{Flat, State};
+use paceline_model::State;
 use serde::{Deserialize, Serialize};
 
-use super::board::Board;
+use super::buffers::Buffers;
 use super::outer::Outer;
 use super::{Exchange, Exchanged, Memory, Reduced};
 use crate::Error;
@@ -51,10 +52,14 @@ pub struct Averaging {
 /// What all replicas share.
 struct Team {
     gate: Arc<Gate>,
-    replicas: usize,
-    /// For each buffer of a state, in the order of [`buffers`]: the replicas', and the slices of the mean.
-    boards: Vec<[Board; 2]>,
+    /// What each replica has seen since the last round, as bits.
+    seen: Vec<AtomicU32>,
+    /// Parameters, running statistics, and what the updater remembers if that is averaged.
+    buffers: Vec<Buffers>,
 }
+
+/// The place of the parameters in the list of buffers.
+const PARAMETERS: usize = 0;
 
 impl Averaging {
     /// As many exchanges as there are replicas.
@@ -65,8 +70,13 @@ impl Averaging {
         gate: &Arc<Gate>,
         halt: &Halt,
     ) -> Vec<Averaging> {
-        let boards = (0..2 + state.slots.len()).map(|_| [Board::new(replicas), Board::new(replicas)]).collect();
-        let team = Arc::new(Team { gate: gate.clone(), replicas, boards });
+        let slots = if options.average_updater { &state.slots[..] } else { &[] };
+        let buffers = [&state.parameters, &state.running].into_iter().chain(slots);
+        let team = Arc::new(Team {
+            gate: gate.clone(),
+            seen: (0..replicas).map(|_| AtomicU32::default()).collect(),
+            buffers: buffers.map(|values| Buffers::new(replicas, values)).collect(),
+        });
         let replica = |me| {
             let anchor = match options.outer {
                 Outer::None => Vec::new(),
@@ -78,42 +88,33 @@ impl Averaging {
         (0..replicas).map(replica).collect()
     }
 
-    /// Each replica computes a slice of the mean, and all read the slices.
-    fn round(&mut self, state: &mut State) -> Result<(), Error> {
-        let team = &self.team;
-        let averaged = || team.boards.iter().enumerate().filter(|(n, _)| *n < 2 || self.options.average_updater);
-        let mut buffers = buffers(state);
-        for (n, [whole, _]) in averaged() {
-            whole.swap(self.me, buffers[n], self.seen);
-        }
+    /// Each replica computes a slice of the mean and writes it to all.
+    fn round(&mut self, state: &State) -> Result<(), Error> {
+        let Self { me, team, anchor, velocity, .. } = self;
+        team.seen[*me].store(self.seen.to_bits(), Ordering::Relaxed);
         self.stops = team.gate.wait(self.halt.is_asked())?;
-        for (n, [whole, slices]) in averaged() {
-            let mine = slice(buffers[n].len(), team.replicas, self.me);
-            whole.mean(mine.clone(), &mut buffers[n][mine.clone()]);
-            if n == PARAMETERS && !self.anchor.is_empty() {
-                self.options.outer.step(&self.anchor, &mut self.velocity, &mut buffers[n][mine.clone()]);
-                self.anchor.copy_from_slice(&buffers[n][mine.clone()]);
+        let weights: Vec<f32> = team.seen.iter().map(|seen| f32::from_bits(seen.load(Ordering::Relaxed))).collect();
+        let lengths = [&state.parameters, &state.running].into_iter().chain(&state.slots).map(|values| values.len());
+        for (n, (buffers, length)) in team.buffers.iter().zip(lengths).enumerate() {
+            let outer = &self.options.outer;
+            let then = |at: usize, mean: &mut [f32]| {
+                if n == PARAMETERS && !anchor.is_empty() {
+                    let part = at..at + mean.len();
+                    outer.step(&anchor[part.clone()], &mut velocity[part.clone()], mean);
+                    anchor[part].copy_from_slice(mean);
+                }
+            };
+            #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+            // SAFETY: all replicas are between the same two gates, where they do nothing but this, and their slices have
+            // nothing in common.
+            unsafe {
+                buffers.average(&weights, slice(length, weights.len(), *me), then);
             }
-            slices.show(self.me, &buffers[n][mine], self.seen);
         }
         team.gate.wait(false)?;
-        for (n, [_, slices]) in averaged() {
-            let len = buffers[n].len();
-            let ranges: Vec<_> = (0..team.replicas).map(|replica| slice(len, team.replicas, replica)).collect();
-            slices.gather(self.me, &ranges, buffers[n]);
-        }
         (self.seen, self.steps) = (0.0, 0);
         Ok(())
     }
-}
-
-/// The place of the parameters in the list of buffers.
-const PARAMETERS: usize = 0;
-
-/// Parameters, running statistics, and what the updater remembers.
-fn buffers(state: &mut State) -> Vec<&mut Flat> {
-    let State { parameters, running, slots, .. } = state;
-    [parameters, running].into_iter().chain(slots).collect()
 }
 
 fn slice(len: usize, replicas: usize, replica: usize) -> Range<usize> {
@@ -165,8 +166,8 @@ impl Exchange for Averaging {
         memory
     }
 
-    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
-        let (replicas, length) = (self.team.replicas, state.parameters.len());
+    fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        let (replicas, length) = (self.team.seen.len(), state.parameters.len());
         if !self.velocity.is_empty() {
             // Slices of as many replicas as there were, one after the other.
             let whole: Vec<f32> = kept.iter().filter_map(|memory| memory.get("velocity")).flatten().copied().collect();
@@ -179,6 +180,14 @@ impl Exchange for Averaging {
                 if let Some(own) = kept[self.me].get(&slot_name(slot)).filter(|own| own.len() == values.len()) {
                     values.copy_from_slice(own);
                 }
+            }
+        }
+        let State { parameters, running, slots, .. } = state;
+        for (values, buffers) in [parameters, running].into_iter().chain(slots).zip(&self.team.buffers) {
+            #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+            // SAFETY: replicas average between the two gates of a round, and do nothing else there.
+            unsafe {
+                *values = buffers.of(self.me);
             }
         }
         Ok(())

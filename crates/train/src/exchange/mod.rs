@@ -2,6 +2,7 @@
 
 mod averaging;
 mod board;
+mod buffers;
 mod outer;
 mod shared;
 mod solo;
@@ -12,7 +13,7 @@ use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
-use paceline_model::{Model, State};
+use paceline_model::State;
 pub(crate) use shared::RESIDUAL;
 pub use shared::{Combine, Shared, SharedOptions};
 pub use solo::Solo;
@@ -20,8 +21,7 @@ pub use sync::Synchronous;
 
 use crate::Error;
 
-/// How replicas stay together. There are three moments: before the updater sees the gradient, after it, and at the end
-/// of the step.
+/// How replicas stay together. There are two moments: before the updater sees the gradient, and at the end of the step.
 pub trait Exchange: Send {
     /// The name of the mode.
     fn mode(&self) -> &'static str;
@@ -29,13 +29,17 @@ pub trait Exchange: Send {
     /// Whether a gradient is used by its own replica only, so that its step may be taken in one go.
     fn steps_alone(&self) -> bool;
 
-    /// Sums the gradients of all replicas; says which range this one updates and what the sum is divided by.
+    /// Waits for the gradients of all replicas; says which range this one updates and what their sum is divided by.
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error>;
 
-    /// Takes an update off the parameters.
-    fn apply(&mut self, model: &mut dyn Model, state: &mut State, range: Range<usize>) -> Result<Exchanged, Error> {
-        model.apply(state, range);
-        Ok(Exchanged::default())
+    /// Sums the gradients of all replicas in a part of that range.
+    fn gather(&mut self, state: &mut State, part: Range<usize>) {
+        let _ = (state, part);
+    }
+
+    /// Whether an update is taken off the parameters as it is, and not left to [`Self::finish`].
+    fn applies(&self) -> bool {
+        true
     }
 
     /// Makes the parameters ready for the next minibatch. `weight` is that of the examples of this one.
@@ -53,8 +57,9 @@ pub trait Exchange: Send {
         Memory::new()
     }
 
-    /// Goes on with what all replicas of a checkpoint remembered, be they as many as now or not.
-    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+    /// Takes its place before the first step, and goes on with what all replicas of a checkpoint remembered, be they as
+    /// many as now or not.
+    fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
         let _ = (kept, state);
         Ok(())
     }
@@ -76,8 +81,12 @@ impl Exchange for Box<dyn Exchange> {
         (**self).reduce(state, weight)
     }
 
-    fn apply(&mut self, model: &mut dyn Model, state: &mut State, range: Range<usize>) -> Result<Exchanged, Error> {
-        (**self).apply(model, state, range)
+    fn gather(&mut self, state: &mut State, part: Range<usize>) {
+        (**self).gather(state, part);
+    }
+
+    fn applies(&self) -> bool {
+        (**self).applies()
     }
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
@@ -96,8 +105,8 @@ impl Exchange for Box<dyn Exchange> {
         (**self).memory(state)
     }
 
-    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
-        (**self).recall(kept, state)
+    fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        (**self).begin(kept, state)
     }
 }
 
@@ -115,10 +124,4 @@ pub struct Reduced {
 pub struct Exchanged {
     /// Bytes that went to other machines.
     pub bytes_sent: u64,
-}
-
-impl std::ops::AddAssign for Exchanged {
-    fn add_assign(&mut self, other: Self) {
-        self.bytes_sent += other.bytes_sent;
-    }
 }

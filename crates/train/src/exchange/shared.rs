@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::{Encoder, Threshold, ThresholdPolicy, add_into, decode_into};
-use paceline_model::{Model, State};
+use paceline_model::State;
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
@@ -163,9 +163,9 @@ impl Exchange for Shared {
         Ok(Reduced { range: 0..end, weight })
     }
 
-    fn apply(&mut self, _: &mut dyn Model, _: &mut State, _: std::ops::Range<usize>) -> Result<Exchanged, Error> {
+    fn applies(&self) -> bool {
         // Only what is sent is applied, here as at the others.
-        Ok(Exchanged::default())
+        false
     }
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
@@ -237,7 +237,7 @@ impl Exchange for Shared {
         [(RESIDUAL.to_owned(), self.encoder.residual().to_vec()), (THRESHOLD.to_owned(), threshold)].into()
     }
 
-    fn recall(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+    fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
         // Fewer replicas than there were take over what the others had not sent; nothing is lost.
         let mine = kept.iter().skip(self.me).step_by(self.team.inboxes.len());
         let length = state.parameters.len();
@@ -356,7 +356,7 @@ mod tests {
         for replicas in [1, 2, 3, 5] {
             let mut sum = vec![0.0; LENGTH];
             for exchange in &mut team(replicas) {
-                exchange.recall(&kept, &mut state()).expect("finite residuals");
+                exchange.begin(&kept, &mut state()).expect("finite residuals");
                 sum.iter_mut().zip(exchange.encoder.residual()).for_each(|(sum, rest)| *sum += rest);
                 assert_eq!(exchange.threshold.current().is_some(), exchange.me < 3);
             }

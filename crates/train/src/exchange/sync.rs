@@ -1,18 +1,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use paceline_model::{Model, State};
+use paceline_model::{Model, SharedFlat, State};
 
 use super::board::Board;
-use super::{Exchange, Exchanged, Reduced};
+use super::{Exchange, Exchanged, Memory, Reduced};
 use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
 
 /// Replicas that take every step together: gradients are summed in the order of the replicas, each replica updates its
-/// own slice, and all read the others'.
+/// own slice of the one buffer of parameters that all of them read.
 ///
-/// All are the same after every step, and the bits are those of every other run with as many replicas.
+/// The bits are those of every other run with as many replicas.
 pub struct Synchronous {
     me: usize,
     team: Arc<Team>,
@@ -26,7 +26,9 @@ struct Team {
     /// The range of each replica.
     slices: Vec<Range<usize>>,
     gradients: Board,
-    parameters: Board,
+    /// What all replicas have a view of. It is written between the two gates of a step, by each replica its own slice,
+    /// and read outside of them.
+    parameters: SharedFlat,
     running: Board,
     slots: Vec<Board>,
 }
@@ -45,7 +47,7 @@ impl Synchronous {
             gate: gate.clone(),
             slices: slices(model, state.parameters.len(), replicas),
             gradients: board(),
-            parameters: board(),
+            parameters: state.parameters.clone().into(),
             running: board(),
             slots: state.slots.iter().map(|_| board()).collect(),
         });
@@ -70,17 +72,23 @@ impl Exchange for Synchronous {
         let (team, mine) = (&self.team, self.mine());
         team.gradients.swap(self.me, &mut state.gradient, weight);
         self.stops = team.gate.wait(self.halt.is_asked())?;
-        team.gradients.sum(mine.clone(), &mut state.gradient[mine.clone()]);
         Ok(Reduced { range: mine, weight: team.gradients.weight() })
     }
 
+    fn gather(&mut self, state: &mut State, part: Range<usize>) {
+        self.team.gradients.sum(part.clone(), &mut state.gradient[part]);
+    }
+
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
-        let (team, mine) = (&self.team, self.mine());
-        team.parameters.show(self.me, &state.parameters[mine], weight);
-        team.running.show(self.me, &state.running, weight);
+        let team = &self.team;
+        let has_running = !state.running.is_empty();
+        if has_running {
+            team.running.show(self.me, &state.running, weight);
+        }
         team.gate.wait(false)?;
-        team.parameters.gather(self.me, &team.slices, &mut state.parameters);
-        team.running.mean(0..state.running.len(), &mut state.running);
+        if has_running {
+            team.running.mean(0..state.running.len(), &mut state.running);
+        }
         Ok(Exchanged::default())
     }
 
@@ -100,6 +108,17 @@ impl Exchange for Synchronous {
 
     fn stops(&mut self) -> Result<bool, Error> {
         Ok(std::mem::take(&mut self.stops))
+    }
+
+    fn begin(&mut self, _: &[Memory], state: &mut State) -> Result<(), Error> {
+        #[expect(unsafe_code, reason = "one buffer of parameters for all replicas")]
+        // SAFETY: a replica writes parameters between the two gates of a step only, through `Flat::part_mut` and within
+        // its own slice; slices have nothing in common. All reading is outside of these gates. A gate that breaks lets
+        // nobody into the next step.
+        unsafe {
+            state.parameters = self.team.parameters.view();
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,103 @@
+//! Buffers of all replicas that are averaged where they lie.
+
+use std::ops::Range;
+
+use paceline_model::{Flat, SharedFlat};
+
+/// The same buffer of every replica.
+pub(super) struct Buffers {
+    replicas: Vec<SharedFlat>,
+}
+
+/// Numbers that are averaged at a time: they stay in the first-level cache until they are written.
+const CHUNK: usize = 1024;
+
+impl Buffers {
+    /// Copies for so many replicas.
+    pub(super) fn new(replicas: usize, values: &Flat) -> Self {
+        Self { replicas: (0..replicas).map(|_| values.clone().into()).collect() }
+    }
+
+    /// What a replica has instead of a buffer of its own.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use it while anybody is in [`Self::average`].
+    #[expect(unsafe_code, reason = "the promise is the caller's")]
+    pub(super) unsafe fn of(&self, replica: usize) -> Flat {
+        // SAFETY: as promised; those who average have ranges of their own.
+        unsafe { self.replicas[replica].view() }
+    }
+
+    /// Writes the mean of a range to all replicas: weighted, summed in the order of the replicas. Those without weight
+    /// have no say; when nobody has any, the first one speaks for all. `then` may change the mean of a part before it is
+    /// written; it is told where the part begins in the range.
+    ///
+    /// # Safety
+    ///
+    /// Meanwhile nobody may use any of the views, and everybody else who averages must have a range that has nothing in
+    /// common with this one.
+    #[expect(unsafe_code, reason = "the promise is the caller's")]
+    pub(super) unsafe fn average(&self, weights: &[f32], range: Range<usize>, mut then: impl FnMut(usize, &mut [f32])) {
+        let total: f32 = weights.iter().sum();
+        let share = |replica: usize| match total > 0.0 {
+            true => weights[replica] / total,
+            false => f32::from(u8::from(replica == 0)),
+        };
+        let mut room = [0.0; CHUNK];
+        for start in range.clone().step_by(CHUNK) {
+            let chunk = start..(start + CHUNK).min(range.end);
+            let mean = &mut room[..chunk.len()];
+            mean.fill(0.0);
+            for (replica, values) in self.replicas.iter().enumerate().filter(|(replica, _)| share(*replica) > 0.0) {
+                let share = share(replica);
+                // SAFETY: nobody else uses this range.
+                let values = unsafe { values.part(chunk.clone()) };
+                mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value);
+            }
+            then(start - range.start, mean);
+            for values in &self.replicas {
+                // SAFETY: nobody else uses this range, and the part that was read is gone.
+                unsafe { values.part_mut(chunk.clone()) }.copy_from_slice(mean);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_model::Flat;
+
+    use super::{Buffers, CHUNK};
+
+    /// Averages on this thread: nobody else is there.
+    #[expect(unsafe_code, reason = "one thread")]
+    fn averaged(values: &[&[f32]], weights: &[f32], range: std::ops::Range<usize>) -> Vec<Vec<f32>> {
+        let buffers = Buffers::new(values.len(), &Flat::from_slice(values[0]));
+        for (replica, values) in values.iter().enumerate() {
+            // SAFETY: nobody averages.
+            unsafe { buffers.of(replica) }.copy_from_slice(values);
+        }
+        // SAFETY: nobody has a view.
+        unsafe { buffers.average(weights, range, |_, _| {}) };
+        // SAFETY: nobody averages any more.
+        (0..values.len()).map(|replica| unsafe { buffers.of(replica) }.to_vec()).collect()
+    }
+
+    #[test]
+    fn a_mean_counts_examples_not_replicas() {
+        let values: [&[f32]; 3] = [&[1.0, 10.0], &[5.0, 30.0], &[100.0, f32::NAN]];
+        assert_eq!(averaged(&values, &[3.0, 1.0, 0.0], 0..2), vec![vec![2.0, 15.0]; 3]);
+        assert_eq!(averaged(&values[..2], &[0.0, 0.0], 1..2), [[1.0, 10.0], [5.0, 10.0]], "nobody has weight");
+    }
+
+    #[test]
+    fn every_chunk_of_the_range_is_averaged_and_nothing_else() {
+        let (a, b) = (vec![1.0; 3 * CHUNK], vec![3.0; 3 * CHUNK]);
+        let range = 7..2 * CHUNK + 9;
+        for (own, found) in [1.0, 3.0].into_iter().zip(averaged(&[&a, &b], &[1.0, 1.0], range.clone())) {
+            let expected = |at| if range.contains(&at) { 2.0 } else { own };
+            assert!(found.iter().enumerate().all(|(at, value)| *value == expected(at)));
+        }
+    }
+}
