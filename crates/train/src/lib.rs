@@ -27,6 +27,7 @@ mod run;
 mod saved;
 mod scores;
 mod team;
+mod threaded;
 mod trainer;
 mod worker;
 

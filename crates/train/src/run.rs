@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use paceline_data::{LoaderOptions, Normaliser, Share};
 use paceline_model::{Loss, Progress, State};
-use paceline_nn::{Engine, Instructions, ModelFile};
+use paceline_nn::{Instructions, ModelFile};
 
 use crate::checkpoint::Checkpoints;
 use crate::early_stopping::Record;
@@ -14,6 +14,7 @@ use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{DataKey, Kept, json, keep};
 use crate::team::{Member, Stretch, Taken, Team};
+use crate::threaded::Threaded;
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
 
 /// Steps are told at most this often: a terminal cannot show more, and a log need not.
@@ -225,7 +226,7 @@ impl Run<'_> {
         })
     }
 
-    fn first(&self) -> &Worker<Engine, Box<dyn crate::Exchange>> {
+    fn first(&self) -> &Worker<Threaded, Box<dyn crate::Exchange>> {
         &self.team.first().worker
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crossbeam_channel::unbounded;
 use paceline_data::Loader;
 use paceline_model::Loss;
-use paceline_nn::Engine;
 
 use crate::exchange::Exchange;
 use crate::gate::Gate;
 use crate::health::not_finite;
+use crate::threaded::Threaded;
 use crate::{Error, Worker};
 
 /// Replicas with their shares of the data.
@@ -22,7 +22,7 @@ pub(crate) struct Team {
 
 /// A replica, its share of the data, and what it has seen of the epoch.
 pub(crate) struct Member {
-    pub worker: Worker<Engine, Box<dyn Exchange>>,
+    pub worker: Worker<Threaded, Box<dyn Exchange>>,
     pub loader: Loader,
     pub losses: Loss,
     /// Bytes of the messages that it has sent.

@@ -4,6 +4,7 @@ mod bad_inputs;
 mod bad_models;
 mod data_command;
 mod help;
+mod killed;
 mod nan;
 mod paceline;
 mod predict;
