@@ -29,7 +29,16 @@ impl SavedModel {
 
     /// Reads a model file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
-        let file = load(path, registry)?;
+        Self::check(load(path, registry)?, path)
+    }
+
+    /// A model that is in memory already, such as the outcome of a run.
+    pub fn new(file: ModelFile) -> Result<Self, Error> {
+        Self::check(file, Path::new("the model in memory"))
+    }
+
+    /// Reads what lies beside the parameters, and trusts none of it.
+    fn check(file: ModelFile, path: &Path) -> Result<Self, Error> {
         let read = |key| file.extra.get(key).map(|json: &String| (key, json));
         let normaliser = read("normaliser").map(|(key, json)| read_extra(path, key, json)).transpose()?;
         let schema: Option<Schema> = read("schema").map(|(key, json)| read_extra(path, key, json)).transpose()?;
