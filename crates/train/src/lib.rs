@@ -8,6 +8,7 @@
 //!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.
+//! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
 //! - [`Job`]: a whole run, as a job file describes it.
 
@@ -16,6 +17,7 @@ mod event;
 mod exchange;
 mod gate;
 mod health;
+mod inference;
 mod job;
 mod mode;
 mod resume;
@@ -30,6 +32,10 @@ pub use error::Error;
 pub use event::Event;
 pub use exchange::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Reduced, Shared, SharedOptions, Solo, Synchronous,
+};
+pub use inference::{
+    Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
+    Pending,
 };
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
