@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::Receiver;
 
 use super::slot::Slot;
 
@@ -60,10 +60,7 @@ impl Intake {
         }
         match arrived.checked_add(self.wait) {
             Some(deadline) if deadline <= Instant::now() => None,
-            Some(deadline) => match queue.recv_deadline(deadline) {
-                Ok(next) => Some(next),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Some(deadline) => queue.recv_deadline(deadline).ok(),
             // A window without an end closes with a full batch, or with the queue.
             None => queue.recv().ok(),
         }

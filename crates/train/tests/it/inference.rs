@@ -295,6 +295,25 @@ fn a_swap_under_load_fails_nobody_and_mixes_nothing() {
 }
 
 #[test]
+fn a_request_keeps_the_version_that_it_began_with() {
+    let (model, seen, permit) = turnstile();
+    let mut doubling = model.clone();
+    doubling.state.parameters.copy_from_slice(&[2.0, 0.0]);
+    let inference = start(model, 1, batched(8, 8, Duration::ZERO));
+    let running = inference.submit(&[1.0]).expect("it fits");
+    assert_eq!(seen.recv(), Ok(1));
+    let waiting = inference.submit(&[2.0]).expect("it fits");
+    assert_eq!(inference.swap(doubling).expect("it fits"), 2);
+    let new = inference.submit(&[3.0]).expect("it fits");
+    drop(permit);
+    let answers = [running, waiting, new].map(|pending| pending.wait().expect("an answer"));
+    let wanted = [(1.0, 1), (2.0, 1), (6.0, 2)].map(|(output, version)| Answer { outputs: vec![output], version });
+    assert_eq!(answers, wanted);
+    drop(inference);
+    assert_eq!(seen.iter().collect::<Vec<_>>(), [1, 1], "two versions never share a pass");
+}
+
+#[test]
 fn a_model_of_another_shape_is_refused_and_the_old_one_goes_on() {
     let inference = start(model(1), 1, InferenceMode::default());
     let other = |config: NetworkConfig| file(config, &Normaliser::Image { scale: 1.0 });
