@@ -137,6 +137,8 @@ impl Layer for Turnstile {
 }
 
 /// A model of one number that says what went in, behind a turnstile; what is seen of it, and the permits.
+///
+/// Tests bind the permits after the workers: a test that fails drops them first, and no worker waits for one.
 fn turnstile() -> (ModelFile, Receiver<usize>, Sender<()>) {
     let ((entered, seen), (permit, permits)) = (unbounded(), unbounded());
     let config = NetworkConfig::feed_forward(1)
@@ -161,7 +163,7 @@ fn assert_answered(pending: Vec<Pending>, requests: &[&[f32]]) {
 #[test]
 fn requests_that_wait_together_share_a_pass_up_to_the_limit() {
     let (model, seen, permit) = turnstile();
-    let inference = start(model, 1, batched(8, 64, Duration::ZERO));
+    let (inference, permit) = (start(model, 1, batched(8, 64, Duration::ZERO)), permit);
     let first = inference.submit(&[-1.0]).expect("it fits");
     assert_eq!(seen.recv(), Ok(1), "nobody else was there");
     let ones: Vec<[f32; 1]> = (0..10).map(|value| [value as f32]).collect();
@@ -196,11 +198,13 @@ fn sequential_and_in_place_never_join() {
 fn a_batch_waits_for_more_until_it_is_full_or_its_window_closes() {
     let (model, _seen, permit) = turnstile();
     drop(permit);
-    // Two workers: the one that is free must not take what belongs in the other's batch.
-    let inference = start(model, 2, batched(3, 64, Duration::MAX));
-    let requests: [&[f32]; 6] = [&[1.0], &[2.0], &[3.0], &[4.0], &[5.0], &[6.0]];
+    // Two workers: the one that is free must not take what belongs in the other's batch. A queue of one: when the next
+    // request is let in, a worker has the one before.
+    let inference = start(model, 2, batched(3, 1, Duration::MAX));
+    let values: Vec<[f32; 1]> = (0..60).map(|value| [value as f32]).collect();
+    let requests: Vec<&[f32]> = values.iter().map(|value| &value[..]).collect();
     assert_answered(submit_all(&inference, &requests), &requests);
-    assert_eq!(inference.statistics().passes, 2);
+    assert_eq!(inference.statistics().passes, 20);
 
     let (model, _seen, permit) = turnstile();
     drop(permit);
@@ -212,12 +216,12 @@ fn a_batch_waits_for_more_until_it_is_full_or_its_window_closes() {
 fn a_full_queue_refuses_or_waits() {
     for mode in [InferenceMode::Sequential { queue_limit: 3 }, batched(2, 3, Duration::ZERO)] {
         let (model, seen, permit) = turnstile();
-        let inference = start(model, 1, mode);
+        let (inference, permit) = (start(model, 1, mode), permit);
         let first = inference.try_submit(&[0.0]).expect("the worker is free");
         assert_eq!(seen.recv(), Ok(1));
         let requests: [&[f32]; 3] = [&[1.0], &[2.0], &[3.0]];
         let pending = requests.map(|request| inference.try_submit(request).expect("there is room"));
-        let refused = inference.try_output(&[4.0]).expect_err("there is no room");
+        let refused = inference.try_submit(&[4.0]).err().expect("there is no room");
         assert!(matches!(refused, InferenceError::Busy { limit: 3, .. }), "{refused}");
         assert_eq!(refused.to_string(), "3 requests wait already, and no more may: ask again later, or allow more");
         assert_eq!(inference.statistics().refused, 1);
@@ -235,7 +239,7 @@ fn a_full_queue_refuses_or_waits() {
 #[test]
 fn in_place_refuses_or_waits_when_all_replicas_are_in_use() {
     let (model, seen, permit) = turnstile();
-    let inference = start(model, 1, InferenceMode::InPlace);
+    let (inference, permit) = (start(model, 1, InferenceMode::InPlace), permit);
     scope(|threads| {
         let first = threads.spawn(|| inference.output(&[1.0]));
         assert_eq!(seen.recv(), Ok(1));
@@ -261,6 +265,8 @@ fn a_swap_under_load_fails_nobody_and_mixes_nothing() {
         let (swapped, over) = (AtomicU64::new(1), AtomicBool::new(false));
         let (answered, answers) = unbounded();
         scope(|threads| {
+            // If this thread fails, nobody listens to the others any more and they end.
+            let answers = answers;
             for offset in 0..3 {
                 let (inference, answered) = (inference.clone(), answered.clone());
                 let (features, wanted, swapped, over) = (&features, &wanted, &swapped, &over);
@@ -299,7 +305,7 @@ fn a_request_keeps_the_version_that_it_began_with() {
     let (model, seen, permit) = turnstile();
     let mut doubling = model.clone();
     doubling.state.parameters.copy_from_slice(&[2.0, 0.0]);
-    let inference = start(model, 1, batched(8, 8, Duration::ZERO));
+    let (inference, permit) = (start(model, 1, batched(8, 8, Duration::ZERO)), permit);
     let running = inference.submit(&[1.0]).expect("it fits");
     assert_eq!(seen.recv(), Ok(1));
     let waiting = inference.submit(&[2.0]).expect("it fits");
@@ -345,7 +351,7 @@ fn a_panic_fails_the_request_that_it_is_about_and_nobody_else() {
         assert_eq!(inference.statistics().failed, 2);
     }
     let (model, seen, permit) = turnstile();
-    let inference = start(model, 1, batched(8, 8, Duration::ZERO));
+    let (inference, permit) = (start(model, 1, batched(8, 8, Duration::ZERO)), permit);
     let first = inference.submit(&[0.0]).expect("it fits");
     assert_eq!(seen.recv(), Ok(1));
     let requests: [&[f32]; 3] = [&[1.0], &[1e9], &[3.0]];
@@ -362,7 +368,7 @@ fn a_panic_fails_the_request_that_it_is_about_and_nobody_else() {
 fn dropping_the_last_handle_answers_what_waits_and_ends_the_threads() {
     for mode in [InferenceMode::Sequential { queue_limit: 9 }, batched(2, 9, Duration::MAX)] {
         let (model, seen, permit) = turnstile();
-        let inference = start(model, 1, mode);
+        let (inference, permit) = (start(model, 1, mode), permit);
         let requests: [&[f32]; 5] = [&[1.0], &[2.0], &[3.0], &[4.0], &[5.0]];
         let pending = submit_all(&inference, &requests);
         let clone = inference.clone();
