@@ -112,6 +112,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A request that was not answered, or a model that cannot answer instead of another one.
+    #[error(transparent)]
+    Inference(crate::InferenceError),
     /// A replica that waited for another one which had failed; that one's error is the one to look at.
     #[error("another worker has failed")]
     Abandoned,

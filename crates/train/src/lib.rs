@@ -8,6 +8,7 @@
 //!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.
+//! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
 //! - [`Job`]: a whole run, as a job file describes it.
 
@@ -20,6 +21,7 @@ mod exchange;
 mod gate;
 mod halt;
 mod health;
+mod inference;
 mod job;
 mod mode;
 mod resume;
@@ -40,6 +42,10 @@ pub use exchange::{
     Synchronous,
 };
 pub use halt::Stop;
+pub use inference::{
+    Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
+    Pending,
+};
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
 pub use paceline_exchange::ThresholdPolicy;

@@ -2,6 +2,7 @@
 
 mod custom;
 mod early_stopping;
+mod inference;
 mod job;
 mod resume;
 mod team;
