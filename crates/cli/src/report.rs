@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Measures, Scores};
+use paceline::train::{Event, Measures, Scores, Traffic};
 
 use crate::arguments::Events;
 
@@ -63,6 +63,9 @@ impl Reporter {
                         eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
+                Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == *steps => {
+                    eprintln!("{}", sent(traffic));
+                }
                 Event::Evaluation { scores: found, .. } => {
                     *scores = Some(found.clone());
                     eprintln!("{}", line(event, *epochs));
@@ -111,6 +114,9 @@ impl Bar {
                 self.show(*epoch, self.steps, *loss, *examples_per_second);
                 self.bar.suspend(|| eprintln!("{}", line(event, self.epochs)));
             }
+            Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == self.steps => {
+                self.bar.suspend(|| eprintln!("{}", sent(traffic)));
+            }
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
                 finish(event, self.scores.as_ref());
@@ -156,6 +162,15 @@ fn line(event: &Event, epochs: u64) -> String {
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
         _ => String::new(),
     }
+}
+
+/// What one worker sends stands for all: they differ little.
+fn sent(traffic: &Traffic) -> String {
+    let Traffic { sparsity, threshold, residual_norm, bytes_per_step, .. } = traffic;
+    let share = 100.0 * sparsity;
+    format!(
+        "a worker sends {share:.3} % of the parameters, {bytes_per_step:.0} bytes a step; threshold {threshold:.2e}, residual norm {residual_norm:.3}"
+    )
 }
 
 /// The scores are what was asked for, so they go to standard output; the rest goes beside.

@@ -30,10 +30,11 @@ pub use error::Error;
 pub use event::Event;
 pub use exchange::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Reduced, Shared, SharedOptions, Solo, Synchronous,
+    Traffic,
 };
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
-pub use paceline_exchange::ThresholdPolicy;
+pub use paceline_exchange::{Form, ThresholdPolicy};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, Stop, TrainOptions, Trainer};

@@ -11,11 +11,8 @@ use paceline_nn::{Engine, Instructions, ModelFile};
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{DataKey, same_run};
 use crate::saved::load;
-use crate::team::{Member, Stretch, Taken, Team};
+use crate::team::{Member, Stretch, TELL_EVERY, Taken, Team};
 use crate::{Error, Event, Mode, Outcome, Scores, Trainer, Worker, evaluate};
-
-/// Steps are told at most this often: a terminal cannot show more, and a log need not.
-const TELL_EVERY: Duration = Duration::from_millis(100);
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
 const MODEL: &str = "model.safetensors";
@@ -218,6 +215,10 @@ impl<'a> Run<'a> {
                 });
                 (mark, since) = (Instant::now(), 0);
                 *told = Some(mark);
+            }
+            if let Some(traffic) = taken.traffic {
+                let Taken { member: worker, step, iteration, .. } = taken;
+                listener(&Event::Threshold { worker, epoch: stretch.epoch, step, iteration, traffic });
             }
         })
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
 use paceline_model::{Model, State};
-pub use shared::{Combine, Shared, SharedOptions};
+pub use shared::{Combine, Shared, SharedOptions, Traffic};
 pub use solo::Solo;
 pub use sync::Synchronous;
 
@@ -40,6 +40,11 @@ pub trait Exchange: Send {
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
 
+    /// What was sent since this was last asked, in modes that send messages. Looks at every parameter: not for every step.
+    fn traffic(&mut self) -> Option<Traffic> {
+        None
+    }
+
     /// Whether this replica ends here because the run was asked to stop. All of them end after as many steps.
     fn stops(&mut self) -> Result<bool, Error>;
 }
@@ -67,6 +72,10 @@ impl Exchange for Box<dyn Exchange> {
 
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
         (**self).settle(state)
+    }
+
+    fn traffic(&mut self) -> Option<Traffic> {
+        (**self).traffic()
     }
 
     fn stops(&mut self) -> Result<bool, Error> {

@@ -272,6 +272,39 @@ fn a_stop_takes_all_replicas_out_at_the_same_step_long_before_the_epoch_ends() {
     }
 }
 
+#[test]
+fn shared_workers_tell_what_they_send() {
+    for (workers, mode, expected) in [(3, shared(), 3), (2, Mode::Sync, 0)] {
+        let network = Network::new(config(Updater::adam(0.01))).expect("a network");
+        let (parameters, per_epoch) = (network.parameter_count() as f64, 4);
+        let trainer = Trainer::new(network, digits(), options(workers, mode)).expect("they fit");
+        let (mut at_the_end, mut bytes) = (Vec::new(), 0.0);
+        let outcome = trainer.run(&mut |event| match event {
+            Event::Threshold { worker, step, traffic, .. } => {
+                assert!(traffic.sparsity <= 1.0 && traffic.threshold > 0.0, "{traffic:?}");
+                assert!(traffic.residual_norm > 0.0 && traffic.residual_norm.is_finite(), "{traffic:?}");
+                // No message is shorter than its header, and none is larger than one bit for every parameter and each sent one.
+                let most = 17.0 + parameters * (1.0 + traffic.sparsity) / 8.0;
+                assert!(traffic.bytes_per_step <= most, "{traffic:?}");
+                assert_eq!(traffic.form.is_some(), traffic.sparsity > 0.0);
+                bytes += traffic.bytes_per_step;
+                if *step + 1 == per_epoch {
+                    at_the_end.push(*worker);
+                }
+                let json = serde_json::to_value(event).expect("an event");
+                assert_eq!((&json["event"], &json["worker"]), (&"threshold".into(), &(*worker).into()));
+                assert!(json["residual_norm"].is_number() && json["bytes_per_step"].is_number(), "{json}");
+            }
+            Event::Finished { bytes_sent, .. } => assert_eq!(*bytes_sent > 0, bytes > 0.0),
+            _ => {}
+        });
+        outcome.expect("a run");
+        at_the_end.sort_unstable();
+        let every_epoch: Vec<usize> = (0..expected).flat_map(|worker| [worker; 2]).collect();
+        assert_eq!(at_the_end, every_epoch);
+    }
+}
+
 /// Passes everything on, panics at a 77 and makes a NaN of a 78.
 struct Touchy;
 

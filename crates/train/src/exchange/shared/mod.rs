@@ -1,3 +1,5 @@
+mod traffic;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,6 +8,9 @@ use paceline_exchange::{Encoder, Threshold, ThresholdPolicy, add_into, decode_in
 use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
+pub use traffic::Traffic;
+
+use self::traffic::Tally;
 use super::board::Board;
 use super::{Exchange, Exchanged, Reduced};
 use crate::gate::Gate;
@@ -53,6 +58,7 @@ pub struct Shared {
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
     message: Vec<u8>,
+    tally: Tally,
     /// The weight of the examples since the replicas were one.
     seen: f32,
     /// Steps taken.
@@ -109,6 +115,7 @@ impl Shared {
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
                 message: Vec::new(),
+                tally: Tally::default(),
                 seen: 0.0,
                 position: 0,
                 target: None,
@@ -176,6 +183,7 @@ impl Exchange for Shared {
         let threshold = self.threshold.for_update(update);
         let sent = self.encoder.encode(update, threshold, &mut self.message)?;
         self.threshold.observe(&sent);
+        self.tally.add(&sent);
         let bytes_sent = if sent.count > 0 {
             decode_into(&self.message, parameters, 1.0)?;
             let message: Arc<[u8]> = self.message.as_slice().into();
@@ -217,6 +225,10 @@ impl Exchange for Shared {
         self.seen = 0.0;
         team.gate.wait(false)?;
         Ok(Exchanged::default())
+    }
+
+    fn traffic(&mut self) -> Option<Traffic> {
+        self.tally.take(&self.encoder)
     }
 
     fn stops(&mut self) -> Result<bool, Error> {
