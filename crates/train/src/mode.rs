@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::{Error, Stop};
 
 /// How replicas stay together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// One replica, alone.
@@ -56,10 +56,10 @@ impl Mode {
         stop: &Stop,
     ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
-        let team = match *self {
+        let team = match self {
             Mode::Solo => boxed(vec![Solo::new(stop.clone())]),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, stop)),
-            Mode::Averaging(options) => boxed(Averaging::team(workers, options, state, &gate, stop)),
+            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, state, &gate, stop)),
             Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, stop)?),
         };
         Ok((team, gate))

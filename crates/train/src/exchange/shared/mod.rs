@@ -1,13 +1,14 @@
+mod options;
 mod traffic;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline_exchange::{Encoder, Threshold, ThresholdPolicy, add_into, decode_into};
+use paceline_exchange::{Encoder, Threshold, add_into, decode_into};
 use paceline_model::{Model, State};
-use serde::{Deserialize, Serialize};
 
+pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
 
 use self::traffic::Tally;
@@ -15,35 +16,6 @@ use super::board::Board;
 use super::{Exchange, Exchanged, Reduced};
 use crate::gate::Gate;
 use crate::{Error, Stop};
-
-/// How updates are shared.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SharedOptions {
-    /// From what size on an element of an update is sent.
-    pub threshold: ThresholdPolicy,
-    /// What becomes of the updates of several replicas.
-    pub combine: Combine,
-    /// When more messages than these are waiting, they are summed before they are applied.
-    pub sum_beyond: usize,
-}
-
-/// What becomes of the updates of several replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Combine {
-    /// Each counts as one of so many: as large a step as one replica with all examples would take.
-    #[default]
-    Mean,
-    /// Each counts in full. Diverges with many replicas and a rate that suits one.
-    Sum,
-}
-
-impl Default for SharedOptions {
-    fn default() -> Self {
-        Self { threshold: ThresholdPolicy::default(), combine: Combine::default(), sum_beyond: 8 }
-    }
-}
 
 /// Replicas that never wait for each other: each puts its update into a residual, sends what has grown large, and applies
 /// what it and the others have sent, as it comes.
@@ -53,7 +25,9 @@ impl Default for SharedOptions {
 pub struct Shared {
     me: usize,
     team: Arc<Team>,
-    options: SharedOptions,
+    combine: Combine,
+    sum_beyond: usize,
+    max_ahead: u64,
     encoder: Encoder,
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
@@ -72,7 +46,7 @@ pub struct Shared {
 struct Team {
     gate: Arc<Gate>,
     inboxes: Vec<Sender<Arc<[u8]>>>,
-    /// Steps that each replica had taken when it was last asked.
+    /// Steps that each replica has taken.
     positions: Vec<AtomicU64>,
     parameters: Board,
     running: Board,
@@ -91,7 +65,7 @@ impl Shared {
     /// As many exchanges as there are replicas.
     pub(crate) fn team(
         replicas: usize,
-        options: SharedOptions,
+        options: &SharedOptions,
         state: &State,
         gate: &Arc<Gate>,
         stop: &Stop,
@@ -110,7 +84,9 @@ impl Shared {
             Ok(Self {
                 me,
                 team: team.clone(),
-                options,
+                combine: options.combine,
+                sum_beyond: options.sum_beyond,
+                max_ahead: options.max_ahead,
                 encoder: Encoder::new(vec![0.0; state.parameters.len()])?,
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
@@ -130,16 +106,32 @@ impl Shared {
     /// Replicas that are behind catch up with the first before they come here again, so that all have seen as much.
     fn roll_call(&self, more: bool) -> Result<RollCall, Error> {
         let team = &self.team;
-        team.positions[self.me].store(self.position, Ordering::Relaxed);
         let more = team.gate.wait(more)?;
-        let most = team.positions.iter().map(|position| position.load(Ordering::Relaxed)).max();
+        let most = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).max();
         team.gate.wait(false)?;
         Ok(RollCall { more, most: most.unwrap_or(0) })
     }
 
+    /// Waits for the slowest if this one is too far ahead of it. Says whether it had to.
+    fn keep_pace(&self) -> Result<bool, Error> {
+        let team = &self.team;
+        team.positions[self.me].store(self.position, Ordering::SeqCst);
+        team.gate.nudge();
+        let is_near = || {
+            let slowest = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).min();
+            // Those who stop wait for all, also for this one.
+            self.position <= slowest.unwrap_or(0).saturating_add(self.max_ahead) || self.stop.is_asked()
+        };
+        if is_near() {
+            return Ok(false);
+        }
+        team.gate.wait_until(is_near)?;
+        Ok(true)
+    }
+
     /// Applies what has come from the others. `sum` is free to use.
     fn receive(&self, parameters: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
-        if self.inbox.len() <= self.options.sum_beyond {
+        if self.inbox.len() <= self.sum_beyond {
             for message in self.inbox.try_iter() {
                 decode_into(&message, parameters, 1.0)?;
             }
@@ -176,7 +168,7 @@ impl Exchange for Shared {
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
         let State { parameters, gradient: update, .. } = state;
-        if self.options.combine == Combine::Mean {
+        if self.combine == Combine::Mean {
             let share = 1.0 / self.team.inboxes.len() as f32;
             update.iter_mut().for_each(|update| *update *= share);
         }
@@ -197,6 +189,9 @@ impl Exchange for Shared {
         self.receive(parameters, update)?;
         self.seen += weight;
         self.position += 1;
+        if self.keep_pace()? {
+            self.receive(parameters, update)?;
+        }
         Ok(Exchanged { bytes_sent })
     }
 
@@ -235,6 +230,7 @@ impl Exchange for Shared {
         if !self.stop.is_asked() {
             return Ok(false);
         }
+        self.team.gate.wake();
         let target = match self.target {
             Some(target) => target,
             None => self.roll_call(true)?.most,
@@ -247,7 +243,9 @@ impl Exchange for Shared {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
+    use paceline_exchange::ThresholdPolicy;
     use paceline_model::{Flat, State};
 
     use super::{Combine, Exchange, Gate, Shared, SharedOptions, Stop};
@@ -269,9 +267,10 @@ mod tests {
     #[test]
     fn settled_replicas_are_one_and_nothing_put_in_is_lost() {
         for (replicas, combine, sum_beyond) in [(2, Combine::Mean, 8), (3, Combine::Sum, 0), (4, Combine::Mean, 0)] {
-            let options = SharedOptions { combine, sum_beyond, ..SharedOptions::default() };
+            let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
+            let options = SharedOptions { threshold, combine, sum_beyond, ..SharedOptions::default() };
             let gate = Arc::new(Gate::new(replicas));
-            let team = Shared::team(replicas, options, &state(), &gate, &Stop::default()).expect("a good threshold");
+            let team = Shared::team(replicas, &options, &state(), &gate, &Stop::default()).expect("a good threshold");
             let settled: Vec<(State, Vec<f32>, u64)> = std::thread::scope(|scope| {
                 let work = |(me, mut exchange): (usize, Shared)| {
                     scope.spawn(move || {
@@ -306,9 +305,65 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_further_ahead_of_the_slowest_than_allowed() {
+        for max_ahead in [0, 3] {
+            let (gate, stop) = (Arc::new(Gate::new(3)), Stop::default());
+            let options = SharedOptions { max_ahead, ..SharedOptions::default() };
+            let team = Shared::team(3, &options, &state(), &gate, &stop).expect("a good threshold");
+            let everybody = team[0].team.clone();
+            let steps = |replica: usize| everybody.positions[replica].load(Ordering::SeqCst);
+            std::thread::scope(|scope| {
+                for (me, mut exchange) in team.into_iter().enumerate() {
+                    scope.spawn(move || {
+                        let mut state = state();
+                        for step in 1..=100 {
+                            // One of them is always late.
+                            if me == 0 {
+                                std::thread::yield_now();
+                            }
+                            exchange.finish(&mut state, 1.0).expect("a message");
+                            let slowest = (0..3).map(steps).min().expect("three replicas");
+                            assert!(slowest + max_ahead >= step, "{me} took step {step}, the slowest {slowest}");
+                        }
+                        exchange.settle(&mut state).expect("an end together");
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn one_that_waits_for_the_slowest_hears_that_the_run_is_asked_to_stop() {
+        let (gate, stop) = (Arc::new(Gate::new(2)), Stop::default());
+        let options = SharedOptions { max_ahead: 0, ..SharedOptions::default() };
+        let team = Shared::team(2, &options, &state(), &gate, &stop).expect("a good threshold");
+        let stop = &stop;
+        std::thread::scope(|scope| {
+            for (replica, mut exchange) in team.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let mut state = state();
+                    let steps = if replica == 0 { 2 } else { 1 };
+                    for _ in 0..steps {
+                        exchange.finish(&mut state, 1.0).expect("a message");
+                    }
+                    if replica == 1 {
+                        stop.ask();
+                    }
+                    // The second one takes the step that it is behind, and no more.
+                    while !exchange.stops().expect("a roll call") {
+                        exchange.finish(&mut state, 1.0).expect("a message");
+                    }
+                    assert!(exchange.position <= 3, "{} steps", exchange.position);
+                    exchange.settle(&mut state).expect("an end together");
+                });
+            }
+        });
+    }
+
+    #[test]
     fn one_that_is_asked_to_stop_at_its_last_step_meets_the_others_where_they_settle() {
         let (gate, stop) = (Arc::new(Gate::new(2)), Stop::default());
-        let team = Shared::team(2, SharedOptions::default(), &state(), &gate, &stop).expect("a good threshold");
+        let team = Shared::team(2, &SharedOptions::default(), &state(), &gate, &stop).expect("a good threshold");
         let stop = &stop;
         std::thread::scope(|scope| {
             for (replica, mut exchange) in team.into_iter().enumerate() {
