@@ -1,3 +1,4 @@
+mod dump;
 mod options;
 mod traffic;
 
@@ -11,6 +12,7 @@ use paceline_model::{Model, State};
 pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
 
+use self::dump::Dump;
 use self::traffic::Tally;
 use super::board::Board;
 use super::{Exchange, Exchanged, Reduced};
@@ -48,6 +50,8 @@ struct Team {
     inboxes: Vec<Sender<Arc<[u8]>>>,
     /// Steps that each replica has taken.
     positions: Vec<AtomicU64>,
+    /// Where messages are written down, if somebody wants them.
+    dump: Option<Dump>,
     parameters: Board,
     running: Board,
     slots: Vec<Board>,
@@ -76,6 +80,7 @@ impl Shared {
             gate: gate.clone(),
             inboxes,
             positions: (0..replicas).map(|_| AtomicU64::new(0)).collect(),
+            dump: options.dump.as_ref().map(|folder| Dump::create(folder, replicas, &state.parameters)).transpose()?,
             parameters: board(),
             running: board(),
             slots: state.slots.iter().map(|_| board()).collect(),
@@ -178,6 +183,9 @@ impl Exchange for Shared {
         self.tally.add(&sent);
         let bytes_sent = if sent.count > 0 {
             decode_into(&self.message, parameters, 1.0)?;
+            if let Some(dump) = &self.team.dump {
+                dump.write(self.me, self.position, &self.message)?;
+            }
             let message: Arc<[u8]> = self.message.as_slice().into();
             for (_, inbox) in self.team.inboxes.iter().enumerate().filter(|(peer, _)| *peer != self.me) {
                 inbox.send(message.clone()).map_err(|_| Error::Abandoned)?;
@@ -203,6 +211,7 @@ impl Exchange for Shared {
         self.receive(&mut state.parameters, &mut state.gradient)?;
         // Messages came in different orders, so replicas differ by roundings: all become the first.
         if self.me == 0 {
+            team.dump.as_ref().map_or(Ok(()), Dump::flush)?;
             team.parameters.show(0, &state.parameters, self.seen);
         }
         team.running.show(self.me, &state.running, self.seen);

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use paceline_exchange::ThresholdPolicy;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +18,8 @@ pub struct SharedOptions {
     /// What it learns further ahead it learns from parameters that the others have left. Replicas on the cores of one machine
     /// come so far only when one of them loses its core for a while.
     pub max_ahead: u64,
+    /// A folder where all messages are written down, with the parameters that they begin from.
+    pub dump: Option<PathBuf>,
 }
 
 /// What becomes of the updates of several replicas.
@@ -31,6 +35,12 @@ pub enum Combine {
 
 impl Default for SharedOptions {
     fn default() -> Self {
-        Self { threshold: ThresholdPolicy::default(), combine: Combine::default(), sum_beyond: 8, max_ahead: 4 }
+        Self {
+            threshold: ThresholdPolicy::default(),
+            combine: Combine::default(),
+            sum_beyond: 8,
+            max_ahead: 4,
+            dump: None,
+        }
     }
 }
