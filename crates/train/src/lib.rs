@@ -34,7 +34,7 @@ pub use exchange::{
 };
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
-pub use paceline_exchange::{Form, ThresholdPolicy};
+pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, Stop, TrainOptions, Trainer};

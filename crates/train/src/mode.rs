@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use paceline_exchange::Clipping;
 use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,10 @@ impl Mode {
             Mode::Averaging(AveragingOptions { frequency: 0, .. }) => {
                 bad("train.mode.averaging.frequency", "at least 1", "0".into())
             }
-            Mode::Shared(options) => Ok(options.threshold.validate()?),
+            Mode::Shared(options) => {
+                options.threshold.validate()?;
+                Ok(options.clipping.as_ref().map_or(Ok(()), Clipping::validate)?)
+            }
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline_exchange::{Encoder, Threshold, add_into, decode_into};
+use paceline_exchange::{Clipping, Encoder, Threshold, add_into, decode_into};
 use paceline_model::{Model, State};
 
 pub use options::{Combine, SharedOptions};
@@ -30,6 +30,7 @@ pub struct Shared {
     combine: Combine,
     sum_beyond: usize,
     max_ahead: u64,
+    clipping: Option<Clipping>,
     encoder: Encoder,
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
@@ -92,6 +93,7 @@ impl Shared {
                 combine: options.combine,
                 sum_beyond: options.sum_beyond,
                 max_ahead: options.max_ahead,
+                clipping: options.clipping,
                 encoder: Encoder::new(vec![0.0; state.parameters.len()])?,
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
@@ -181,6 +183,9 @@ impl Exchange for Shared {
         let sent = self.encoder.encode(update, threshold, &mut self.message)?;
         self.threshold.observe(&sent);
         self.tally.add(&sent);
+        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.position, sent.threshold)) {
+            self.tally.clip(self.encoder.clip(limit));
+        }
         let bytes_sent = if sent.count > 0 {
             decode_into(&self.message, parameters, 1.0)?;
             if let Some(dump) = &self.team.dump {
@@ -254,7 +259,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use paceline_exchange::ThresholdPolicy;
+    use paceline_exchange::{Clipping, ThresholdPolicy};
     use paceline_model::{Flat, State};
 
     use super::{Combine, Exchange, Gate, Shared, SharedOptions, Stop};
@@ -311,6 +316,26 @@ mod tests {
                 assert!(*bytes > 0 && *bytes < (STEPS * LENGTH) as u64, "{bytes} bytes");
             }
         }
+    }
+
+    #[test]
+    fn what_is_clipped_is_told_and_is_all_that_is_missing() {
+        let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
+        let clipping = Some(Clipping { every: 5, thresholds: 2.0 });
+        let options = SharedOptions { threshold, clipping, combine: Combine::Sum, ..SharedOptions::default() };
+        let gate = Arc::new(Gate::new(1));
+        let mut team = Shared::team(1, &options, &state(), &gate, &Stop::default()).expect("good options");
+        let (mut state, mut put_in) = (state(), vec![0.0; LENGTH]);
+        let first = state.parameters.clone();
+        for step in 0..STEPS {
+            state.gradient.iter_mut().enumerate().for_each(|(at, g)| *g = update(0, step, at));
+            put_in.iter_mut().enumerate().for_each(|(at, sum)| *sum += f64::from(update(0, step, at)));
+            team[0].finish(&mut state, 1.0).expect("finite");
+        }
+        let kept = |at: usize| f64::from(first[at] - state.parameters[at]) + f64::from(team[0].encoder.residual()[at]);
+        let missing: f64 = (0..LENGTH).map(|at| (put_in[at] - kept(at)).abs()).sum();
+        let told = team[0].traffic().expect("steps were taken").clipped;
+        assert!(told > 1.0 && (told - missing).abs() < 0.01 * told, "{told} was told, {missing} is missing");
     }
 
     #[test]

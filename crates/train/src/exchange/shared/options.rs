@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use paceline_exchange::ThresholdPolicy;
+use paceline_exchange::{Clipping, ThresholdPolicy};
 use serde::{Deserialize, Serialize};
 
 /// How updates are shared.
@@ -18,6 +18,8 @@ pub struct SharedOptions {
     /// What it learns further ahead it learns from parameters that the others have left. Replicas on the cores of one machine
     /// come so far only when one of them loses its core for a while.
     pub max_ahead: u64,
+    /// Takes away what piles up in the residuals. None by default: it was no better, see `docs/shared-updates.md`.
+    pub clipping: Option<Clipping>,
     /// A folder where all messages are written down, with the parameters that they begin from.
     pub dump: Option<PathBuf>,
 }
@@ -40,6 +42,7 @@ impl Default for SharedOptions {
             combine: Combine::default(),
             sum_beyond: 8,
             max_ahead: 4,
+            clipping: None,
             dump: None,
         }
     }

@@ -1,4 +1,4 @@
-use paceline_exchange::{Encoder, Form, Sent};
+use paceline_exchange::{Clipped, Encoder, Form, Sent};
 use serde::Serialize;
 
 /// What a replica has sent in the steps since it was last asked, and what it keeps back.
@@ -14,6 +14,8 @@ pub struct Traffic {
     pub bytes_per_step: f64,
     /// How the last message was written, if there was any.
     pub form: Option<Form>,
+    /// The sum of the magnitudes that clipping took from the residual, and that are lost.
+    pub clipped: f64,
 }
 
 /// What the steps since the last report add up to.
@@ -24,6 +26,7 @@ pub(super) struct Tally {
     bytes: u64,
     threshold: f32,
     form: Option<Form>,
+    clipped: f64,
 }
 
 impl Tally {
@@ -38,15 +41,21 @@ impl Tally {
         }
     }
 
+    /// What was taken from the residual.
+    pub(super) fn clip(&mut self, clipped: Clipped) {
+        self.clipped += clipped.mass;
+    }
+
     /// The report, and a new beginning; nothing to report without a step.
     pub(super) fn take(&mut self, encoder: &Encoder) -> Option<Traffic> {
-        let Self { steps, sparsity, bytes, threshold, form } = std::mem::take(self);
+        let Self { steps, sparsity, bytes, threshold, form, clipped } = std::mem::take(self);
         (steps > 0).then(|| Traffic {
             sparsity: sparsity / steps as f64,
             threshold,
             residual_norm: encoder.norms().l2,
             bytes_per_step: bytes as f64 / steps as f64,
             form,
+            clipped,
         })
     }
 }
@@ -71,7 +80,10 @@ mod tests {
         let traffic = tally.take(&encoder).expect("two steps");
         let residual_norm = (0.5f64 + f64::from(0.1f32).powi(2)).sqrt();
         let (bytes_per_step, form) = (bytes as f64 / 2.0, Some(Form::Sparse));
-        assert_eq!(traffic, Traffic { sparsity: 0.25, threshold: 2.0, residual_norm, bytes_per_step, form });
+        assert_eq!(
+            traffic,
+            Traffic { sparsity: 0.25, threshold: 2.0, residual_norm, bytes_per_step, form, clipped: 0.0 }
+        );
         assert_eq!(tally.take(&encoder), None);
     }
 }
