@@ -88,7 +88,7 @@ impl TrainConfig {
     pub fn team(&self) -> (usize, Mode) {
         // Counts only the cores that control groups and affinity leave to this process.
         let cores = || std::thread::available_parallelism().map_or(1, |n| (n.get() / self.threads.max(1)).max(1));
-        match (self.workers, self.mode) {
+        match (self.workers, self.mode.clone()) {
             (None, None | Some(Mode::Solo)) => (1, Mode::Solo),
             (None, Some(mode)) => (cores(), mode),
             (Some(1), None) => (1, Mode::Solo),

@@ -39,7 +39,7 @@ pub use error::Error;
 pub use event::Event;
 pub use exchange::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Reduced, Shared, SharedOptions, Solo,
-    Synchronous,
+    Synchronous, Traffic,
 };
 pub use halt::Stop;
 pub use inference::{
@@ -48,7 +48,7 @@ pub use inference::{
 };
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
-pub use paceline_exchange::ThresholdPolicy;
+pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, TrainOptions, Trainer};

@@ -13,12 +13,9 @@ use crate::early_stopping::Record;
 use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{DataKey, Kept, json, keep};
-use crate::team::{Member, Stretch, Taken, Team};
+use crate::team::{Member, Stretch, TELL_EVERY, Taken, Team};
 use crate::threaded::Threaded;
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
-
-/// Steps are told at most this often: a terminal cannot show more, and a log need not.
-const TELL_EVERY: Duration = Duration::from_millis(100);
 
 const MODEL: &str = "model.safetensors";
 
@@ -222,6 +219,10 @@ impl Run<'_> {
                 });
                 (mark, since) = (Instant::now(), 0);
                 *told = Some(mark);
+            }
+            if let Some(traffic) = taken.traffic {
+                let Taken { member: worker, step, iteration, .. } = taken;
+                listener(&Event::Threshold { worker, epoch: stretch.epoch, step, iteration, traffic });
             }
         })
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use paceline_data::Loader;
@@ -12,7 +13,10 @@ use crate::exchange::Exchange;
 use crate::gate::Gate;
 use crate::health::not_finite;
 use crate::threaded::Threaded;
-use crate::{Error, Worker};
+use crate::{Error, Traffic, Worker};
+
+/// Steps are told at most this often: a terminal cannot show more, and a log need not.
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Replicas with their shares of the data.
 pub(crate) struct Team {
@@ -37,6 +41,8 @@ pub(crate) struct Taken {
     pub iteration: u64,
     pub loss: Loss,
     pub examples: usize,
+    /// What it has sent since it last said so.
+    pub traffic: Option<Traffic>,
 }
 
 /// Which steps of which epoch.
@@ -118,7 +124,7 @@ impl Team {
 impl Member {
     fn run(&mut self, index: usize, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
         let Self { worker, loader, losses, bytes_sent } = self;
-        let mut step = stretch.from;
+        let (mut step, mut told) = (stretch.from, None::<Instant>);
         let mut batches = loader.epoch(stretch.epoch, stretch.from);
         while step < stretch.until
             && let Some(batch) = batches.next()
@@ -131,7 +137,12 @@ impl Member {
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;
             let (iteration, examples) = (worker.progress.iteration, batch.examples());
-            tell(Taken { member: index, step, iteration, loss: report.loss, examples });
+            let is_due = step + 1 == stretch.until || told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+            let traffic = is_due.then(|| worker.exchange.traffic()).flatten();
+            if is_due {
+                told = Some(Instant::now());
+            }
+            tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
             step += 1;
             batches.recycle(batch);
             if worker.exchange.stops()? {

@@ -19,7 +19,7 @@ fn resident() -> u64 {
 /// What allocators and thread stacks may keep for themselves.
 const SLACK: u64 = 4 << 10;
 
-fn train(seed: u64, width: usize, mode: Mode, workers: usize, epochs: u64, digits: &Arc<dyn Source>) {
+fn train(seed: u64, width: usize, mode: &Mode, workers: usize, epochs: u64, digits: &Arc<dyn Source>) {
     let config = NetworkConfig::image(8, 8, 1)
         .seed(seed)
         .updater(Updater::adam(0.01))
@@ -29,7 +29,8 @@ fn train(seed: u64, width: usize, mode: Mode, workers: usize, epochs: u64, digit
         .layer(Dropout::new(0.2))
         .layer(Dense::new(width).activation(Activation::Tanh))
         .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
-    let options = TrainOptions { global_batch: Some(32), epochs, workers, mode, ..TrainOptions::default() };
+    let options =
+        TrainOptions { global_batch: Some(32), epochs, workers, mode: mode.clone(), ..TrainOptions::default() };
     let network = Network::new(config).expect("a network");
     let trainer = Trainer::new(network, digits.clone(), options).and_then(|trainer| trainer.test(digits.clone()));
     trainer.expect("they fit").run(&mut |_| {}).expect("a run");
@@ -47,7 +48,7 @@ fn many_epochs_and_many_networks_leave_memory_as_it_was() {
     ];
     let networks = |count: u64| {
         for (network, (mode, workers)) in (0..count).zip(modes.iter().cycle()) {
-            train(network, 100 + 10 * (network as usize % 7), *mode, *workers, 2, &digits);
+            train(network, 100 + 10 * (network as usize % 7), mode, *workers, 2, &digits);
         }
     };
     networks(28);
@@ -55,10 +56,10 @@ fn many_epochs_and_many_networks_leave_memory_as_it_was() {
     networks(50);
     let after = resident();
     assert!(after < before + SLACK, "50 networks: {before} KiB before, {after} KiB after");
-    for (mode, workers) in modes {
-        train(1, 100, mode, workers, 20, &digits);
+    for (mode, workers) in &modes {
+        train(1, 100, mode, *workers, 20, &digits);
         let before = resident();
-        train(1, 100, mode, workers, 250, &digits);
+        train(1, 100, mode, *workers, 250, &digits);
         let after = resident();
         assert!(after < before + SLACK, "{mode:?}, 250 epochs: {before} KiB before, {after} KiB after");
     }
