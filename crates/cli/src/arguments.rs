@@ -124,7 +124,16 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub workers: Workers,
+    #[command(flatten)]
     pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Workers {
+    /// Threads that run the model; the result is the same for any number [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
 }
 
 #[derive(Args)]
@@ -140,6 +149,8 @@ pub(crate) struct Predict {
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
+    #[command(flatten)]
+    pub workers: Workers,
     #[command(flatten)]
     pub cache: Cache,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Measures};
+use paceline::train::{Event, Measures, Traffic};
 
 use crate::arguments::Events;
 
@@ -63,6 +63,9 @@ impl Reporter {
                         eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
+                Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == *steps => {
+                    eprintln!("{}", sent(traffic));
+                }
                 _ => {
                     let line = line(event, *epochs);
                     if !line.is_empty() {
@@ -106,6 +109,9 @@ impl Bar {
             Event::Epoch { epoch, loss, examples_per_second, .. } => {
                 self.show(*epoch, self.steps, *loss, *examples_per_second);
                 self.bar.suspend(|| eprintln!("{}", line(event, self.epochs)));
+            }
+            Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == self.steps => {
+                self.bar.suspend(|| eprintln!("{}", sent(traffic)));
             }
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
@@ -154,6 +160,15 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// What one worker sends stands for all: they differ little.
+fn sent(traffic: &Traffic) -> String {
+    let Traffic { sparsity, threshold, residual_norm, bytes_per_step, .. } = traffic;
+    let share = 100.0 * sparsity;
+    format!(
+        "a worker sends {share:.3} % of the parameters, {bytes_per_step:.0} bytes a step; threshold {threshold:.2e}, residual norm {residual_norm:.3}"
+    )
 }
 
 /// Shows a download: a bar on a terminal, a line per file elsewhere.

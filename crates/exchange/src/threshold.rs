@@ -27,7 +27,7 @@ pub enum ThresholdPolicy {
     },
     /// Moved toward the threshold that sends this share: the further away, the faster, from the first update on.
     TargetSparsity {
-        /// The share to send.
+        /// The share to send; of a small network more, at least 32 elements.
         sparsity: f64,
     },
 }
@@ -69,29 +69,42 @@ impl ThresholdPolicy {
     }
 
     /// The share that the first threshold should send: in the middle of a band, by factors.
-    fn first_share(&self) -> f64 {
+    fn first_share(&self, elements: usize) -> f64 {
         match *self {
             ThresholdPolicy::Fixed { .. } => 1.0,
             ThresholdPolicy::Adaptive { minimum_sparsity, maximum_sparsity, .. } => {
                 (minimum_sparsity * maximum_sparsity).sqrt()
             }
-            ThresholdPolicy::TargetSparsity { sparsity } => sparsity,
+            ThresholdPolicy::TargetSparsity { sparsity } => wanted(sparsity, elements),
         }
     }
 
     /// What the threshold is multiplied by after a message that sent the share `found`.
-    fn factor_after(&self, found: f64) -> f32 {
+    fn factor_after(&self, sent: &Sent) -> f32 {
+        let found = sent.sparsity();
         match *self {
             ThresholdPolicy::Fixed { .. } => 1.0,
             ThresholdPolicy::Adaptive { maximum_sparsity, step, .. } if found > maximum_sparsity => step,
             ThresholdPolicy::Adaptive { minimum_sparsity, step, .. } if found < minimum_sparsity => 1.0 / step,
             ThresholdPolicy::Adaptive { .. } => 1.0,
             ThresholdPolicy::TargetSparsity { sparsity } => {
+                let sparsity = wanted(sparsity, sent.elements);
                 let gain = GAIN.min(LARGEST_FALL / sparsity);
                 (1.0 + gain * (found - sparsity)).min(LARGEST_RISE) as f32
             }
         }
     }
+}
+
+/// A target asks for at least so many elements of a message, unless they are more than a tenth of all.
+///
+/// Two workers on digits, 2,410 parameters, were at 0.68 after two epochs with two elements a message, at 0.84 with 16, at
+/// 0.85 with 32 and with 64; one worker alone was at 0.86.
+const FEWEST: usize = 32;
+
+/// The share to send of so many elements.
+fn wanted(sparsity: f64, elements: usize) -> f64 {
+    sparsity.max((FEWEST as f64 / elements.max(1) as f64).min(0.1))
 }
 
 /// How much of a threshold is added for a share that was sent too much.
@@ -131,11 +144,12 @@ impl Threshold {
         Ok(Self { policy, current })
     }
 
-    /// The threshold of a worker that goes on with the one that it had; a fixed one is as the policy says.
-    pub fn resume(policy: ThresholdPolicy, had: Option<f32>) -> Result<Self, Error> {
-        let fresh = Self::new(policy)?;
-        let had = had.filter(|had| had.is_finite() && *had > 0.0 && !matches!(policy, ThresholdPolicy::Fixed { .. }));
-        Ok(Self { current: had.or(fresh.current), ..fresh })
+    /// The same for a worker that goes on with the threshold that it had; a fixed one stays as the policy says.
+    #[must_use]
+    pub fn resumed(self, had: Option<f32>) -> Self {
+        let is_fixed = matches!(self.policy, ThresholdPolicy::Fixed { .. });
+        let had = had.filter(|had| had.is_finite() && *had > 0.0 && !is_fixed);
+        Self { current: had.or(self.current), ..self }
     }
 
     /// The threshold to encode `update` with.
@@ -144,7 +158,7 @@ impl Threshold {
     /// update of zeros gives the largest number there is, with which nothing is sent, and the next is asked again.
     pub fn for_update(&mut self, update: &[f32]) -> f32 {
         if self.current.is_none() {
-            self.current = magnitude_of_share(update, self.policy.first_share());
+            self.current = magnitude_of_share(update, self.policy.first_share(update.len()));
         }
         self.current.unwrap_or(f32::MAX)
     }
@@ -157,7 +171,7 @@ impl Threshold {
     /// Learns from what the last threshold has sent. Dense messages teach nothing.
     pub fn observe(&mut self, sent: &Sent) {
         let (Some(current), true) = (self.current, sent.threshold > 0.0) else { return };
-        let factor = self.policy.factor_after(sent.sparsity());
+        let factor = self.policy.factor_after(sent);
         let is_lost = sent.sparsity() > FAR_TOO_MANY && factor > 1.0;
         self.current = (!is_lost).then_some((current * factor).clamp(f32::MIN_POSITIVE, f32::MAX));
     }
@@ -202,6 +216,20 @@ mod tests {
         let [none, right, more, many] = [0, 100, 200, 3000].map(|found| after(policy, &[found]).expect("a threshold"));
         assert!(none < 1.0 && right == 1.0 && more > 1.0 && many > more, "{none} {right} {more} {many}");
         assert_eq!(many, 2.0);
+    }
+
+    #[test]
+    fn a_small_network_sends_more_than_its_share() {
+        let sent = |elements, count| Sent { elements, ..sent(count, 1.0) };
+        let policy = ThresholdPolicy::default();
+        assert_eq!(policy.factor_after(&sent(100_000, 100)), 1.0);
+        assert_eq!(policy.factor_after(&sent(2_000, 32)), 1.0);
+        assert!(policy.factor_after(&sent(2_000, 20)) < 1.0);
+        assert_eq!(policy.factor_after(&sent(40, 4)), 1.0, "a tenth is enough");
+        let update: Vec<f32> = (1..=1000).map(|i| i as f32).collect();
+        let first = Threshold::new(policy).expect("a good policy").for_update(&update);
+        let reached = update.iter().filter(|value| **value >= first).count();
+        assert!((32..=40).contains(&reached), "{reached} reach {first}");
     }
 
     #[test]

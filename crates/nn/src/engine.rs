@@ -46,6 +46,17 @@ impl Engine {
         self.executor.seconds.as_deref().unwrap_or_default()
     }
 
+    /// [`Model::gradient`] with parameters that others may read at the same time.
+    pub fn gradient_at(
+        &mut self,
+        parameters: &[f32],
+        batch: &Batch,
+        running: &mut [f32],
+        gradient: &mut [f32],
+    ) -> Result<Loss, Error> {
+        self.executor.gradient(batch, parameters, running, gradient)
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network

@@ -113,6 +113,12 @@ fn entries(network: &Network) -> Vec<Entry> {
 }
 
 impl ModelFile {
+    /// A network that has not taken a step, with nothing beside.
+    pub fn new(network: Network, state: State) -> Self {
+        let (extra, arrays) = (BTreeMap::new(), BTreeMap::new());
+        Self { network, state, progress: Progress::default(), step: 0, extra, arrays }
+    }
+
     /// Writes the file beside `path` and renames it, so that `path` is always whole.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let beside = beside(path);

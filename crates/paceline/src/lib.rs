@@ -45,5 +45,7 @@ pub mod prelude {
     pub use paceline_nn::{
         Activation, Constraint, Engine, GradientNormalisation, Loss, ModelFile, Network, Schedule, Updater, WeightInit,
     };
-    pub use paceline_train::{Event, Job, SavedModel, Scores, TrainOptions, Trainer};
+    pub use paceline_train::{
+        BatchedOptions, Event, Job, ParallelInference, SavedModel, Scores, TrainOptions, Trainer,
+    };
 }

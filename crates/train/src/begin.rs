@@ -14,6 +14,7 @@ use crate::resume::{DataKey, Kept, losses, memories, read_extra, same_run};
 use crate::run::Run;
 use crate::saved::load;
 use crate::team::{Member, Team};
+use crate::threaded::Threaded;
 use crate::{Error, Metric, Mode, Trainer, Worker};
 
 /// Where a run stands when it begins.
@@ -142,7 +143,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
         )?;
         let mut state = start.state.clone();
         exchange.begin(&start.memories, &mut state)?;
-        let model = Engine::new(trainer.network.clone());
+        let model = Threaded::new(&trainer.network, options.threads);
         let worker = Worker { model, state, exchange, progress: start.progress };
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });

@@ -50,6 +50,14 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// Messages that cannot be written down.
+    #[error("cannot write messages to `{}`: {source}; choose another folder with `train.mode.shared.dump`, or leave it out", path.display())]
+    Dump {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// Nothing to go on from.
     #[error("there is no checkpoint `{}` to resume from; run without `--resume` to start anew", path.display())]
     NothingToResume {
@@ -112,6 +120,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A request that was not answered, or a model that cannot answer instead of another one.
+    #[error(transparent)]
+    Inference(crate::InferenceError),
     /// A replica that waited for another one which had failed; that one's error is the one to look at.
     #[error("another worker has failed")]
     Abandoned,

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::Scores;
+use crate::{Scores, Traffic};
 
 /// What a run tells. The last event of a run is always `finished` or `failed`.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +41,20 @@ pub enum Event {
         loss: f64,
         /// Speed since the last step that was told.
         examples_per_second: f64,
+    },
+    /// What a replica sends in mode `shared`; told as often as steps are, and at the last step of an epoch.
+    Threshold {
+        /// The replica, from 0.
+        worker: usize,
+        /// The epoch, from 0.
+        epoch: u64,
+        /// The step of the epoch, from 0.
+        step: u64,
+        /// Steps taken in all.
+        iteration: u64,
+        /// What it sent since this was last told.
+        #[serde(flatten)]
+        traffic: Traffic,
     },
     /// An epoch is over.
     Epoch {

@@ -1,6 +1,6 @@
 //! Where workers wait for each other.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A barrier that can be voted at, and broken by whoever will never come.
@@ -16,6 +16,8 @@ pub(crate) struct Gate {
     /// What the last vote came to.
     decided: AtomicBool,
     broken: AtomicBool,
+    /// Members that sleep until something holds.
+    sleepers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +48,7 @@ impl Gate {
             generation: AtomicU64::new(0),
             decided: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
         }
     }
 
@@ -86,6 +89,39 @@ impl Gate {
             true => Err(Broken),
             false => Ok(self.decided.load(Ordering::Relaxed)),
         }
+    }
+
+    /// Waits until something holds that others make true, each with a `SeqCst` store before a [`Gate::nudge`].
+    pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), Broken> {
+        let waits = || !holds() && !self.is_broken();
+        let mut looks = self.looks;
+        while looks > 0 && waits() {
+            std::hint::spin_loop();
+            looks -= 1;
+        }
+        if waits() {
+            let mut state = self.lock();
+            // Either who nudges sees this, or the next look sees what was stored before the nudge.
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            while waits() {
+                state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
+        if self.is_broken() { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Lets those look again who wait until something holds. Takes no lock while nobody does.
+    pub(crate) fn nudge(&self) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.wake();
+        }
+    }
+
+    /// As [`Gate::nudge`], whatever was stored, and however.
+    pub(crate) fn wake(&self) {
+        drop(self.lock());
+        self.opened.notify_all();
     }
 
     /// Lets everybody go who waits, now and ever after, with nothing to wait for.
@@ -133,11 +169,32 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_until_something_holds_sees_every_step_toward_it() {
+        let (gate, steps) = (Gate::new(2), [AtomicUsize::new(0), AtomicUsize::new(0)]);
+        std::thread::scope(|scope| {
+            for me in 0..2 {
+                let (gate, steps) = (&gate, &steps);
+                scope.spawn(move || {
+                    for step in 1..=2000 {
+                        steps[me].store(step, Ordering::SeqCst);
+                        gate.nudge();
+                        let follows = || steps[1 - me].load(Ordering::SeqCst) + 1 >= step;
+                        gate.wait_until(follows).expect("a whole gate");
+                        assert!(follows());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
     fn a_broken_gate_holds_nobody() {
         let gate = Gate::new(3);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gate.wait(false));
+            let following = scope.spawn(|| gate.wait_until(|| false));
             gate.break_up();
+            assert_eq!(following.join().expect("no panic"), Err(Broken));
             assert_eq!(waiting.join().expect("no panic"), Err(Broken));
             assert_eq!(gate.wait(true), Err(Broken));
             assert_eq!(gate.wait(true), Err(Broken), "not even with enough who come");

@@ -67,6 +67,8 @@ pub struct TrainConfig {
     pub steps: Option<u64>,
     /// Replicas, each on a thread of its own; one for every core that this process may use if only a mode is given.
     pub workers: Option<usize>,
+    /// Threads of each replica, each with a part of its minibatch.
+    pub threads: usize,
     /// How replicas stay together; alone if not set, or every step together if there are several.
     pub mode: Option<Mode>,
     /// Batches that are read ahead.
@@ -85,8 +87,8 @@ impl TrainConfig {
     /// Replicas and how they stay together, with what was left out filled in.
     pub fn team(&self) -> (usize, Mode) {
         // Counts only the cores that control groups and affinity leave to this process.
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        match (self.workers, self.mode) {
+        let cores = || std::thread::available_parallelism().map_or(1, |n| (n.get() / self.threads.max(1)).max(1));
+        match (self.workers, self.mode.clone()) {
             (None, None | Some(Mode::Solo)) => (1, Mode::Solo),
             (None, Some(mode)) => (cores(), mode),
             (Some(1), None) => (1, Mode::Solo),
@@ -98,10 +100,19 @@ impl TrainConfig {
 
 impl Default for TrainConfig {
     fn default() -> Self {
-        let TrainOptions { epochs, steps, prefetch, evaluate, evaluate_every, early_stopping, checkpoint, .. } =
-            TrainOptions::default();
-        let (workers, mode) = (None, None);
-        Self { epochs, steps, workers, mode, prefetch, evaluate, evaluate_every, early_stopping, checkpoint }
+        let defaults = TrainOptions::default();
+        Self {
+            epochs: defaults.epochs,
+            steps: defaults.steps,
+            workers: None,
+            threads: defaults.threads,
+            mode: None,
+            prefetch: defaults.prefetch,
+            evaluate: defaults.evaluate,
+            evaluate_every: defaults.evaluate_every,
+            early_stopping: defaults.early_stopping,
+            checkpoint: defaults.checkpoint,
+        }
     }
 }
 
@@ -209,6 +220,9 @@ impl Job {
             let of_mode = workers > 0 && mode != Mode::Solo;
             ("train", if of_mode { "mode" } else { "workers" }, error.to_string())
         })?;
+        if self.train.threads == 0 {
+            return Err(("train", "threads", "`train.threads` must be at least 1".into()));
+        }
         let of_train = |key| move |error: Error| ("train", key, error.to_string());
         self.train.checkpoint.validate().map_err(of_train("checkpoint"))?;
         self.train
@@ -242,6 +256,7 @@ impl Job {
             batch: self.data.batch.unwrap_or(TrainOptions::default().batch),
             global_batch: self.data.global_batch,
             workers,
+            threads: self.train.threads,
             mode,
             epochs: self.train.epochs,
             steps: self.train.steps,

@@ -8,6 +8,7 @@
 //!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.
+//! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
 //! - [`Job`]: a whole run, as a job file describes it.
 
@@ -20,6 +21,7 @@ mod exchange;
 mod gate;
 mod halt;
 mod health;
+mod inference;
 mod job;
 mod mode;
 mod resume;
@@ -27,6 +29,7 @@ mod run;
 mod saved;
 mod scores;
 mod team;
+mod threaded;
 mod trainer;
 mod worker;
 
@@ -36,12 +39,16 @@ pub use error::Error;
 pub use event::Event;
 pub use exchange::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Reduced, Shared, SharedOptions, Solo,
-    Synchronous,
+    Synchronous, Traffic,
 };
 pub use halt::Stop;
+pub use inference::{
+    Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
+    Pending,
+};
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
-pub use paceline_exchange::ThresholdPolicy;
+pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, TrainOptions, Trainer};

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use paceline_exchange::Clipping;
 use paceline_model::{Model, State};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::gate::Gate;
 use crate::halt::Halt;
 
 /// How replicas stay together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// One replica, alone.
@@ -54,7 +55,10 @@ impl Mode {
                 }
                 Ok(())
             }
-            Mode::Shared(options) => Ok(options.threshold.validate()?),
+            Mode::Shared(options) => {
+                options.threshold.validate()?;
+                Ok(options.clipping.as_ref().map_or(Ok(()), Clipping::validate)?)
+            }
             _ => Ok(()),
         }
     }
@@ -76,10 +80,10 @@ impl Mode {
         halt: &Halt,
     ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
-        let team = match *self {
+        let team = match self {
             Mode::Solo => boxed(vec![Solo::with(halt.clone())]),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, halt)),
-            Mode::Averaging(options) => boxed(Averaging::team(workers, options, state, &gate, halt)),
+            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, state, &gate, halt)),
             Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, halt)?),
         };
         Ok((team, gate))

@@ -6,18 +6,16 @@ use std::time::{Duration, Instant};
 
 use paceline_data::{LoaderOptions, Normaliser, Share};
 use paceline_model::{Loss, Progress, State};
-use paceline_nn::{Engine, Instructions, ModelFile};
+use paceline_nn::{Instructions, ModelFile};
 
 use crate::checkpoint::Checkpoints;
 use crate::early_stopping::Record;
 use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{DataKey, Kept, json, keep};
-use crate::team::{Member, Stretch, Taken, Team};
+use crate::team::{Member, Stretch, TELL_EVERY, Taken, Team};
+use crate::threaded::Threaded;
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
-
-/// Steps are told at most this often: a terminal cannot show more, and a log need not.
-const TELL_EVERY: Duration = Duration::from_millis(100);
 
 const MODEL: &str = "model.safetensors";
 
@@ -222,10 +220,14 @@ impl Run<'_> {
                 (mark, since) = (Instant::now(), 0);
                 *told = Some(mark);
             }
+            if let Some(traffic) = taken.traffic {
+                let Taken { member: worker, step, iteration, .. } = taken;
+                listener(&Event::Threshold { worker, epoch: stretch.epoch, step, iteration, traffic });
+            }
         })
     }
 
-    fn first(&self) -> &Worker<Engine, Box<dyn crate::Exchange>> {
+    fn first(&self) -> &Worker<Threaded, Box<dyn crate::Exchange>> {
         &self.team.first().worker
     }
 

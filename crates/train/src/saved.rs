@@ -29,7 +29,16 @@ impl SavedModel {
 
     /// Reads a model file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
-        let file = load(path, registry)?;
+        Self::check(load(path, registry)?, path)
+    }
+
+    /// A model that is in memory already, such as the outcome of a run.
+    pub fn new(file: ModelFile) -> Result<Self, Error> {
+        Self::check(file, Path::new("the model in memory"))
+    }
+
+    /// Reads what lies beside the parameters, and trusts none of it.
+    fn check(file: ModelFile, path: &Path) -> Result<Self, Error> {
         let normaliser: Option<Normaliser> = read_extra(&file, path, "normaliser")?;
         let schema: Option<Schema> = read_extra(&file, path, "schema")?;
         if let Some(Err(error)) = normaliser.as_ref().map(|n| n.check(file.network.input().len())) {

@@ -114,14 +114,23 @@ impl Evaluator {
         Some(Self { scores: Scores { loss: Loss::default(), measures, roc }, outputs: Vec::new() })
     }
 
-    /// Judges one batch.
+    /// Runs a model on one batch and judges what comes out.
     pub fn add(&mut self, model: &mut dyn Model, state: &State, batch: &Batch) -> Result<(), Error> {
-        let Self { scores, outputs } = self;
-        scores.loss.merge(model.predict(batch, state, outputs)?.unwrap_or_default());
-        match (&mut scores.measures, &batch.targets) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let loss = model.predict(batch, state, &mut outputs)?;
+        self.add_outputs(batch, &outputs, loss.unwrap_or_default());
+        self.outputs = outputs;
+        Ok(())
+    }
+
+    /// Judges what came out for one batch, row after row.
+    pub(crate) fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
+        let Scores { loss: losses, measures, roc } = &mut self.scores;
+        losses.merge(loss);
+        match (measures, &batch.targets) {
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
                 classes.add(outputs, wanted, batch.weights.as_deref());
-                if let Some(roc) = &mut scores.roc {
+                if let Some(roc) = roc {
                     roc.add(outputs, wanted, batch.weights.as_deref());
                 }
             }
@@ -130,7 +139,6 @@ impl Evaluator {
             }
             _ => unreachable!("a source gives targets of the kind that its shape names"),
         }
-        Ok(())
     }
 
     /// What was found.

@@ -3,16 +3,20 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use paceline_data::Loader;
 use paceline_model::Loss;
-use paceline_nn::Engine;
 
 use crate::exchange::Exchange;
 use crate::gate::Gate;
 use crate::health::not_finite;
-use crate::{Error, Worker};
+use crate::threaded::Threaded;
+use crate::{Error, Traffic, Worker};
+
+/// Steps are told at most this often: a terminal cannot show more, and a log need not.
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Replicas with their shares of the data.
 pub(crate) struct Team {
@@ -22,7 +26,7 @@ pub(crate) struct Team {
 
 /// A replica, its share of the data, and what it has seen of the epoch.
 pub(crate) struct Member {
-    pub worker: Worker<Engine, Box<dyn Exchange>>,
+    pub worker: Worker<Threaded, Box<dyn Exchange>>,
     pub loader: Loader,
     pub losses: Loss,
     /// Bytes of the messages that it has sent.
@@ -37,6 +41,8 @@ pub(crate) struct Taken {
     pub iteration: u64,
     pub loss: Loss,
     pub examples: usize,
+    /// What it has sent since it last said so.
+    pub traffic: Option<Traffic>,
 }
 
 /// Which steps of which epoch.
@@ -118,7 +124,7 @@ impl Team {
 impl Member {
     fn run(&mut self, index: usize, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
         let Self { worker, loader, losses, bytes_sent } = self;
-        let mut step = stretch.from;
+        let (mut step, mut told) = (stretch.from, None::<Instant>);
         let mut batches = loader.epoch(stretch.epoch, stretch.from);
         while step < stretch.until
             && let Some(batch) = batches.next()
@@ -131,7 +137,12 @@ impl Member {
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;
             let (iteration, examples) = (worker.progress.iteration, batch.examples());
-            tell(Taken { member: index, step, iteration, loss: report.loss, examples });
+            let is_due = step + 1 == stretch.until || told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+            let traffic = is_due.then(|| worker.exchange.traffic()).flatten();
+            if is_due {
+                told = Some(Instant::now());
+            }
+            tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
             step += 1;
             batches.recycle(batch);
             if worker.exchange.stops()? {
@@ -143,7 +154,7 @@ impl Member {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -16,7 +16,9 @@ pub struct TrainOptions {
     pub global_batch: Option<usize>,
     /// Replicas, each on a thread of its own.
     pub workers: usize,
-    /// How they stay together.
+    /// Threads of each replica, each with a part of its minibatch.
+    pub threads: usize,
+    /// How replicas stay together.
     pub mode: Mode,
     /// Times that all examples are seen.
     pub epochs: u64,
@@ -52,6 +54,7 @@ impl Default for TrainOptions {
             batch: 128,
             global_batch: None,
             workers: 1,
+            threads: 1,
             mode: Mode::Solo,
             epochs: 1,
             steps: None,
@@ -75,6 +78,10 @@ impl TrainOptions {
     fn check(&self) -> Result<(), Error> {
         self.checkpoint.validate()?;
         self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        if self.threads == 0 {
+            let (expected, found) = ("at least 1", "0".into());
+            return Err(Error::BadSetting { setting: "train.threads", expected, found });
+        }
         match self.evaluate_every {
             0 => {
                 let (expected, found) = ("at least 1; `train.evaluate = false` for never", "0".into());

@@ -1,6 +1,6 @@
-//! After its first steps a worker allocates nothing, and neither does its side of the loader.
+//! After its first steps a worker allocates nothing, and neither does its side of the loader, nor a request for outputs.
 //!
-//! A binary of its own, with one test: the allocator counts for the whole process.
+//! A binary of its own: the allocator is that of the whole process. It counts by thread.
 #![expect(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use paceline_data::{Loader, LoaderOptions, Normaliser, NormaliserKind, OpenOptions, Subset, open};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output, Padding, Subsampling};
-use paceline_nn::{Activation, Engine, GradientNormalisation, Loss, Network, Updater};
-use paceline_train::{Solo, Worker};
+use paceline_nn::{Activation, Engine, GradientNormalisation, Loss, ModelFile, Network, Updater};
+use paceline_train::{InferenceMode, ParallelInference, Solo, Worker};
 
 /// Counts what a thread asks for while it wants to know.
 struct Counting;
@@ -117,5 +117,27 @@ fn no_step_after_the_first_ones_allocates() {
         // A thread that waits for the first time gets a token, and the channel of an epoch makes room for who waits.
         let once = if prefetch > 0 { 1 + EPOCHS as usize } else { 0 };
         assert!(waits <= once, "{waits} allocations in {EPOCHS} epochs with prefetch {prefetch}");
+    }
+}
+
+#[test]
+fn no_request_after_the_first_ones_allocates() {
+    let config = NetworkConfig::image(8, 8, 1)
+        .layer(Conv2d::new(6, [3, 3]))
+        .layer(BatchNorm::default().activation(Activation::Relu))
+        .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
+    let network = Network::new(config).expect("a network");
+    let extra = [("normaliser".to_owned(), r#"{"image": {"scale": 16.0}}"#.to_owned())].into();
+    let state = network.initial_state();
+    let model = ModelFile { extra, ..ModelFile::new(network, state) };
+    // In place the whole way of a request is on this thread, with a queue the caller's part of it.
+    for mode in [InferenceMode::InPlace, InferenceMode::default(), InferenceMode::Sequential { queue_limit: 2 }] {
+        let inference = ParallelInference::builder(model.clone()).workers(2).mode(mode).build().expect("good settings");
+        let mut outputs = Vec::new();
+        for request in 0..20 {
+            let (count, answer) = allocations(|| inference.output_into(&[1.0; 64], &mut outputs));
+            answer.expect("an answer");
+            assert!(request < 4 || count == 0, "{count} allocations in request {request}, {mode:?}");
+        }
     }
 }

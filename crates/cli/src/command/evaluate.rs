@@ -4,14 +4,15 @@ use anyhow::{Context, Result};
 use paceline::data::{OpenOptions, open};
 use paceline::train::{Measures, SavedModel};
 
-use super::{open_options, say};
+use super::{inference, open_options, say};
 use crate::arguments;
 
 pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
-    let mut model = SavedModel::load(&arguments.model)?;
+    let model = SavedModel::load(&arguments.model)?;
     let options = open_options(&arguments.cache, false);
     let source = open(&arguments.data, &OpenOptions { schema: model.schema.clone(), ..options })?;
-    let scores = model.evaluate(source, arguments.batch as usize)?.with_context(|| {
+    let inference = inference(model.file, &arguments.workers)?;
+    let scores = inference.evaluate(source, arguments.batch as usize)?.with_context(|| {
         format!("`{}` has no targets to judge by: name its label column with `?label=`", arguments.data)
     })?;
     if arguments.json {

@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use paceline::data::OpenOptions;
+use paceline::nn::ModelFile;
+use paceline::train::ParallelInference;
 
-use crate::arguments::Cache;
+use crate::arguments::{Cache, Workers};
 use crate::report::fetch_progress;
 
 /// How sources are opened, by the command line.
@@ -25,6 +27,16 @@ fn open_options(cache: &Cache, quiet: bool) -> OpenOptions {
         progress: (!quiet).then(|| Arc::new(fetch_progress()) as _),
         ..OpenOptions::default()
     }
+}
+
+/// The workers that run a model over whole batches, one at a time each.
+fn inference(model: ModelFile, workers: &Workers) -> Result<ParallelInference> {
+    let builder = ParallelInference::builder(model).sequential();
+    let builder = match workers.workers {
+        Some(workers) => builder.workers(workers as usize),
+        None => builder,
+    };
+    Ok(builder.build()?)
 }
 
 /// Writes what was asked for to standard output. A reader that has seen enough and went away, as `head` does, is no

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use paceline::data::{OpenOptions, open};
 use paceline::train::SavedModel;
 
-use super::open_options;
+use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::Misuse;
 
@@ -14,18 +14,18 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
         let message = format!("`--output {}`: expected a name that ends in `.csv`", arguments.output.display());
         return Err(Misuse(message).into());
     }
-    let mut model = SavedModel::load(&arguments.model)?;
+    let model = SavedModel::load(&arguments.model)?;
     let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(&arguments.cache, false) };
     let source = open(&arguments.data, &options)?;
     let examples = source.examples();
+    let (names, classes) = (model.output_names(), model.predicts_classes());
+    let width = model.file.network.output().len();
+    let inference = inference(model.file, &arguments.workers)?;
     write_beside(&arguments.output, |out| {
         let mut writer = csv::Writer::from_writer(out);
-        let names = model.output_names();
-        let classes = model.predicts_classes();
         let columns = names.iter().map(|name| if classes { format!("probability of {name}") } else { name.clone() });
         writer.write_record(classes.then(|| "prediction".to_owned()).into_iter().chain(columns))?;
-        let width = model.file.network.output().len();
-        model.predict(source, arguments.batch as usize, |_, outputs| -> Result<()> {
+        inference.predict(source, arguments.batch as usize, |_, outputs| -> Result<()> {
             for row in outputs.chunks_exact(width) {
                 // One output tells two classes apart.
                 let pair = [1.0 - row[0], row[0]];

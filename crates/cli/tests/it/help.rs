@@ -21,8 +21,8 @@ fn every_command_explains_its_options() {
                 "--offline",
             ],
         ),
-        (&["evaluate"], &["<MODEL>", "--data", "--batch", "--json", "--cache", "--offline"]),
-        (&["predict"], &["<MODEL>", "--data", "--output", "--batch", "--cache", "--offline"]),
+        (&["evaluate"], &["<MODEL>", "--data", "--batch", "--json", "--workers", "--cache", "--offline"]),
+        (&["predict"], &["<MODEL>", "--data", "--output", "--batch", "--workers", "--cache", "--offline"]),
         (&["data"], &["fetch", "inspect", "export"]),
         (&["data", "fetch"], &["<NAME>", "--cache", "--offline"]),
         (&["data", "inspect"], &["<SOURCE>", "--cache", "--offline"]),
@@ -52,6 +52,12 @@ fn no_arguments_and_unknown_ones_are_misuse() {
     run(folder.path(), &["train", "--workers", "two"]).refused(2, &["'two'", "--workers"]);
     run(folder.path(), &["evaluate", "model.safetensors"]).refused(2, &["--data <SPEC>"]);
     run(folder.path(), &["evaluate", "m", "--data", "digits:", "--batch", "0"]).refused(2, &["--batch"]);
+    for workers in ["0", "1025", "-1"] {
+        let workers = format!("--workers={workers}");
+        run(folder.path(), &["evaluate", "m", "--data", "digits:", &workers]).refused(2, &["--workers", "1..=1024"]);
+        run(folder.path(), &["predict", "m", "--data", "digits:", "--output", "o.csv", &workers])
+            .refused(2, &["--workers", "1..=1024"]);
+    }
     run(folder.path(), &["predict", "m", "--data", "digits:", "--output", "o.txt"]).refused(2, &["o.txt", "`.csv`"]);
 }
 

@@ -5,6 +5,7 @@ mod bad_models;
 mod coming_from_dl4j;
 mod data_command;
 mod help;
+mod killed;
 mod nan;
 mod paceline;
 mod predict;

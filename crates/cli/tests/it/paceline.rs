@@ -115,10 +115,13 @@ impl Watched {
         assert!(Command::new("kill").args(["-INT", &pid]).status().expect("there is a `kill`").success());
     }
 
-    /// Ends the process with SIGKILL, and waits until it is gone.
-    pub(crate) fn kill(mut self) {
+    /// Ends the process with SIGKILL, and waits until it is gone; gives all events that it could tell.
+    pub(crate) fn kill(mut self) -> Vec<Value> {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
+        // The last line may be cut short.
+        self.events.extend(self.lines.map_while(|line| serde_json::from_str(&line.ok()?).ok()));
+        self.events
     }
 
     /// Waits for the end; gives the status, all events and what was said on standard error.

@@ -102,6 +102,29 @@ fn predictions_carry_the_names_of_the_classes() {
     assert_eq!(predict("csv:labelled.csv?label=kind", "labelled-out.csv"), rows);
 }
 
+#[test]
+fn any_number_of_workers_gives_the_same_bytes_in_the_same_order() {
+    let folder = trained();
+    fs::write(folder.path().join("long.csv"), flowers(1000, true)).expect("written");
+    let evaluate = |workers: &[&str]| {
+        let data = ["evaluate", MODEL, "--data", "csv:long.csv?label=kind", "--json", "--batch", "7"];
+        run(folder.path(), &[&data, workers].concat()).done().output
+    };
+    let predict = |workers: &[&str]| {
+        let data = ["predict", MODEL, "--data", "csv:long.csv", "--output", "out.csv", "--batch", "7"];
+        run(folder.path(), &[&data, workers].concat()).done();
+        fs::read_to_string(folder.path().join("out.csv")).expect("a file")
+    };
+    let one = ["--workers", "1"];
+    let (scores, rows) = (evaluate(&one), predict(&one));
+    let names: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().expect("a name")).collect();
+    assert_eq!(names, ["alba", "rubra", "sylvestris"].into_iter().cycle().take(1000).collect::<Vec<_>>());
+    for workers in [&["--workers", "3"][..], &[]] {
+        assert_eq!(evaluate(workers), scores, "{workers:?}");
+        assert!(predict(workers) == rows, "{workers:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn others_may_read_what_was_predicted_and_exported() {

@@ -70,7 +70,7 @@ fn the_adaptive_rule_sends_on_average_what_its_band_allows() {
 
 #[test]
 fn a_worker_that_stood_still_finds_its_threshold_again() {
-    let elements = 10_000;
+    let elements = 40_000;
     let mut encoder = Encoder::new(vec![0.0; elements]).expect("a short residual");
     let mut threshold = Threshold::new(ThresholdPolicy::default()).expect("a good policy");
     let mut updates = Updates::new(elements, 1e-2);

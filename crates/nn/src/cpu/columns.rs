@@ -66,6 +66,11 @@ impl Instructions {
         }
     }
 
+    /// Floats of a vector.
+    pub(super) fn lanes(self) -> usize {
+        self.tiles().0
+    }
+
     /// The tile of packed strips.
     pub(super) fn strip(self) -> Strip {
         match self {

@@ -10,6 +10,7 @@ use super::dispatch::Instructions;
 use super::pack::{pack, pack_transposed};
 use super::panel::{Panel, Rows};
 use super::tile::Sum;
+use super::winograd::{self, Winograd};
 use crate::node::Conv;
 use crate::pass::{Backward, Forward};
 
@@ -41,6 +42,7 @@ pub(super) struct Geometry {
     columns: Columns,
     /// How the floats of a run are cut for the gradient by the input.
     run_columns: Columns,
+    winograd: Option<Winograd>,
 }
 
 impl Geometry {
@@ -88,16 +90,46 @@ impl Geometry {
         let last = columns.packed(columns.panels().last().map_or(0, |(_, count)| count));
         let packed_runs =
             [columns.width, last].map(|width| runs.iter().map(|&(start, row)| (start, row * width)).collect());
-        Self { conv, image, block, positions, down, runs, packed_runs, run, cells, lines, columns, run_columns }
+        let winograd = Winograd::new(conv, instructions);
+        Self {
+            conv,
+            image,
+            block,
+            positions,
+            down,
+            runs,
+            packed_runs,
+            run,
+            cells,
+            lines,
+            columns,
+            run_columns,
+            winograd,
+        }
     }
 
-    /// Floats of scratch of the forward pass: all weights packed, and a block of padded images.
-    pub(super) fn forward_scratch(&self) -> usize {
+    /// The way with fewer products, if it pays for so many examples.
+    fn winograd(&self, examples: usize) -> Option<&Winograd> {
+        self.winograd.as_ref().filter(|winograd| winograd.pays(examples))
+    }
+
+    /// Floats of scratch of the forward pass.
+    pub(super) fn forward_scratch(&self, examples: usize) -> usize {
+        self.winograd(examples).map_or_else(|| self.direct_forward_scratch(), Winograd::forward_scratch)
+    }
+
+    /// Floats of scratch of the backward pass.
+    pub(super) fn backward_scratch(&self, examples: usize) -> usize {
+        self.winograd(examples).map_or_else(|| self.direct_backward_scratch(), Winograd::backward_scratch)
+    }
+
+    /// All weights packed, and a block of padded images.
+    pub(super) fn direct_forward_scratch(&self) -> usize {
         self.packed_weights() + self.frame()
     }
 
-    /// Floats of scratch of the backward pass: all weights packed, and a block of padded images and of their slopes.
-    pub(super) fn backward_scratch(&self) -> usize {
+    /// All weights packed, and a block of padded images and of their slopes.
+    pub(super) fn direct_backward_scratch(&self) -> usize {
         self.packed_transposed() + 2 * self.frame()
     }
 
@@ -140,6 +172,20 @@ impl Geometry {
 }
 
 pub(super) fn forward(instructions: Instructions, geometry: &Geometry, relu: bool, pass: &mut Forward<'_, f32>) {
+    match geometry.winograd(pass.examples) {
+        Some(winograd) => winograd::forward(instructions, winograd, relu, pass),
+        None => direct_forward(instructions, geometry, relu, pass),
+    }
+}
+
+pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &mut Backward<'_, f32>) {
+    match geometry.winograd(pass.examples) {
+        Some(winograd) => winograd::backward(instructions, winograd, pass),
+        None => direct_backward(instructions, geometry, pass),
+    }
+}
+
+pub(super) fn direct_forward(instructions: Instructions, geometry: &Geometry, relu: bool, pass: &mut Forward<'_, f32>) {
     let conv = &geometry.conv;
     let (filters, per_group) = (conv.filters, conv.group_filters());
     let columns = geometry.columns;
@@ -189,7 +235,7 @@ fn panels(groups: usize, columns: Columns) -> impl Iterator<Item = (usize, (usiz
     (0..groups).flat_map(move |group| columns.panels().map(move |panel| (group, panel)))
 }
 
-pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &mut Backward<'_, f32>) {
+pub(super) fn direct_backward(instructions: Instructions, geometry: &Geometry, pass: &mut Backward<'_, f32>) {
     let conv = &geometry.conv;
     let (packed, frames) = pass.scratch.split_at_mut(geometry.packed_transposed());
     let (x_frame, dx_frame) = frames.split_at_mut(geometry.frame());

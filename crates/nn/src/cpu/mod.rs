@@ -8,6 +8,7 @@
 //! - `panel`, `columns`: all rows of a few columns, tile by tile; how columns are cut.
 //! - `pack`, `product`: matrix products by blocks, both sides packed.
 //! - `channels`: numbers per channel over long runs of pixels.
+//! - `winograd`: convolution with fewer products, where it pays.
 //! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`, `element_wise`: the operations.
 //! - `math`: exponentials that vectorise.
 
@@ -26,6 +27,7 @@ mod pool;
 mod product;
 mod tile;
 mod vector;
+mod winograd;
 
 use std::ops::Range;
 
@@ -76,8 +78,8 @@ impl Kernels for Cpu {
             }
             Op::Conv2d(conv) => {
                 let geometry = self.geometry(conv);
-                needs.forward_scratch = geometry.forward_scratch();
-                needs.backward_scratch = geometry.backward_scratch();
+                needs.forward_scratch = geometry.forward_scratch(examples);
+                needs.backward_scratch = geometry.backward_scratch(examples);
             }
             Op::BatchNorm { channels, .. } => {
                 needs.forward_scratch = batch_norm::scratch(*channels);

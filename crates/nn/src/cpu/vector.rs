@@ -39,6 +39,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn load_marks(from: *const u16, count: usize) -> Self;
     /// Lanes of `self` where `mark` equals `wanted`, else 0.
     unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self;
+    /// The sum of all lanes of each vector; there are as many vectors as lanes.
+    unsafe fn sums(vectors: &[Self]) -> Self;
 }
 
 /// How many vector registers an instruction set has.
@@ -135,6 +137,13 @@ impl Vector for Plain {
     unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
         Self(std::array::from_fn(|i| if mark.0[i] == wanted.0[i] { self.0[i] } else { 0.0 }))
     }
+    #[inline(always)]
+    unsafe fn sums(vectors: &[Self]) -> Self {
+        Self(std::array::from_fn(|i| {
+            let v = vectors[i].0;
+            ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+        }))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -219,6 +228,30 @@ mod x86 {
         #[inline(always)]
         unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
             unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(mark, wanted), self) }
+        }
+        /// Two vectors become one whose halves are each one's halves added; then quarters, and so on. A step takes one
+        /// blend and one shuffle, and puts the sum of vector i into lane i.
+        #[inline(always)]
+        unsafe fn sums(vectors: &[Self]) -> Self {
+            unsafe {
+                let v: &[Self; 16] = vectors.try_into().expect("as many vectors as lanes");
+                let halves: [Self; 8] = std::array::from_fn(|i| {
+                    let (a, b) = (v[i], v[i + 8]);
+                    _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b))
+                });
+                let pairs: [Self; 4] = std::array::from_fn(|i| {
+                    let (a, b) = (halves[i / 2 * 4 + i % 2], halves[i / 2 * 4 + i % 2 + 2]);
+                    _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps::<0x4e>(a, b))
+                });
+                let swap = _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+                let lanes: [Self; 2] = std::array::from_fn(|i| {
+                    let (a, b) = (pairs[2 * i], pairs[2 * i + 1]);
+                    _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, a, b), _mm512_permutex2var_ps(a, swap, b))
+                });
+                let [a, b] = lanes;
+                let swap = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+                _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, a, b), _mm512_permutex2var_ps(a, swap, b))
+            }
         }
     }
 
@@ -326,6 +359,15 @@ mod x86 {
         #[inline(always)]
         unsafe fn where_equal(self, mark: Self, wanted: Self) -> Self {
             unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_EQ_OQ>(mark, wanted), self) }
+        }
+        #[inline(always)]
+        unsafe fn sums(vectors: &[Self]) -> Self {
+            unsafe {
+                let v: &[Self; 8] = vectors.try_into().expect("as many vectors as lanes");
+                let pairs: [Self; 4] = std::array::from_fn(|i| _mm256_hadd_ps(v[2 * i], v[2 * i + 1]));
+                let (a, b) = (_mm256_hadd_ps(pairs[0], pairs[1]), _mm256_hadd_ps(pairs[2], pairs[3]));
+                _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
+            }
         }
     }
 

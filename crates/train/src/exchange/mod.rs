@@ -15,7 +15,7 @@ pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
 use paceline_model::State;
 pub(crate) use shared::RESIDUAL;
-pub use shared::{Combine, Shared, SharedOptions};
+pub use shared::{Combine, Shared, SharedOptions, Traffic};
 pub use solo::Solo;
 pub use sync::Synchronous;
 
@@ -47,6 +47,11 @@ pub trait Exchange: Send {
 
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
+
+    /// What was sent since this was last asked, in modes that send messages. Looks at every parameter: not for every step.
+    fn traffic(&mut self) -> Option<Traffic> {
+        None
+    }
 
     /// Whether this replica ends its stretch here because it was asked to. All of them end after as many steps.
     fn stops(&mut self) -> Result<bool, Error>;
@@ -95,6 +100,10 @@ impl Exchange for Box<dyn Exchange> {
 
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
         (**self).settle(state)
+    }
+
+    fn traffic(&mut self) -> Option<Traffic> {
+        (**self).traffic()
     }
 
     fn stops(&mut self) -> Result<bool, Error> {

@@ -76,7 +76,7 @@ fn patience_ends_a_run_in_every_mode_and_the_model_is_the_best_one() {
         let folder = folder();
         let stopping = EarlyStopping { patience: Some(3), ..STOPPING };
         let trainer = trainer(0.5, folder.path(), |options| {
-            (options.workers, options.mode, options.early_stopping) = (workers, mode, Some(stopping));
+            (options.workers, options.mode, options.early_stopping) = (workers, mode.clone(), Some(stopping));
         });
         let mut found = Vec::new();
         let outcome = trainer.run(&mut |event| {
@@ -124,7 +124,7 @@ fn time_that_is_over_ends_a_run_within_an_epoch_in_every_mode() {
         // Over at the first step.
         let stopping = EarlyStopping { minutes: Some(1e-9), save_best: false, ..STOPPING };
         let trainer = trainer(0.2, folder.path(), |options| {
-            (options.workers, options.mode, options.early_stopping) = (workers, mode, Some(stopping));
+            (options.workers, options.mode, options.early_stopping) = (workers, mode.clone(), Some(stopping));
             options.global_batch = Some(2);
         });
         let outcome = trainer.run(&mut |_| {}).expect("a run");
@@ -294,7 +294,7 @@ fn checkpoints_by_the_minute_are_written_within_an_epoch_in_every_mode() {
             // Six hundred steps: whoever looks at the clock has the time to.
             global_batch: Some(3),
             workers,
-            mode,
+            mode: mode.clone(),
             output: Some(folder.path().to_owned()),
             checkpoint: CheckpointOptions { minutes: Some(1e-4), epochs: 0, ..CheckpointOptions::default() },
             ..TrainOptions::default()

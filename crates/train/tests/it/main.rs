@@ -1,7 +1,9 @@
 //! The crate from outside, one file for each thing that it does.
 
 mod custom;
+mod dump;
 mod early_stopping;
+mod inference;
 mod job;
 mod resume;
 mod team;

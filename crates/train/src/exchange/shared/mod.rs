@@ -1,45 +1,24 @@
+mod dump;
+mod options;
+mod traffic;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline_exchange::{Encoder, Threshold, ThresholdPolicy, add_into, decode_into};
+use paceline_exchange::{Clipping, Encoder, Threshold, add_into, decode_into};
 use paceline_model::State;
-use serde::{Deserialize, Serialize};
 
+pub use options::{Combine, SharedOptions};
+pub use traffic::Traffic;
+
+use self::dump::Dump;
+use self::traffic::Tally;
 use super::board::Board;
 use super::{Exchange, Exchanged, Memory, Reduced};
 use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
-
-/// How updates are shared.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SharedOptions {
-    /// From what size on an element of an update is sent.
-    pub threshold: ThresholdPolicy,
-    /// What becomes of the updates of several replicas.
-    pub combine: Combine,
-    /// When more messages than these are waiting, they are summed before they are applied.
-    pub sum_beyond: usize,
-}
-
-/// What becomes of the updates of several replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Combine {
-    /// Each counts as one of so many: as large a step as one replica with all examples would take.
-    #[default]
-    Mean,
-    /// Each counts in full. Diverges with many replicas and a rate that suits one.
-    Sum,
-}
-
-impl Default for SharedOptions {
-    fn default() -> Self {
-        Self { threshold: ThresholdPolicy::default(), combine: Combine::default(), sum_beyond: 8 }
-    }
-}
 
 /// Replicas that never wait for each other: each puts its update into a residual, sends what has grown large, and applies
 /// what it and the others have sent, as it comes.
@@ -49,11 +28,15 @@ impl Default for SharedOptions {
 pub struct Shared {
     me: usize,
     team: Arc<Team>,
-    options: SharedOptions,
+    combine: Combine,
+    sum_beyond: usize,
+    max_ahead: u64,
+    clipping: Option<Clipping>,
     encoder: Encoder,
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
     message: Vec<u8>,
+    tally: Tally,
     /// The weight of the examples since the replicas were one.
     seen: f32,
     /// Steps taken.
@@ -67,8 +50,10 @@ pub struct Shared {
 struct Team {
     gate: Arc<Gate>,
     inboxes: Vec<Sender<Arc<[u8]>>>,
-    /// Steps that each replica had taken when it was last asked.
+    /// Steps that each replica has taken.
     positions: Vec<AtomicU64>,
+    /// Where messages are written down, if somebody wants them.
+    dump: Option<Dump>,
     parameters: Board,
     running: Board,
     slots: Vec<Board>,
@@ -86,7 +71,7 @@ impl Shared {
     /// As many exchanges as there are replicas.
     pub(crate) fn team(
         replicas: usize,
-        options: SharedOptions,
+        options: &SharedOptions,
         state: &State,
         gate: &Arc<Gate>,
         halt: &Halt,
@@ -97,6 +82,7 @@ impl Shared {
             gate: gate.clone(),
             inboxes,
             positions: (0..replicas).map(|_| AtomicU64::new(0)).collect(),
+            dump: options.dump.as_ref().map(|folder| Dump::create(folder, replicas, &state.parameters)).transpose()?,
             parameters: board(),
             running: board(),
             slots: state.slots.iter().map(|_| board()).collect(),
@@ -105,11 +91,15 @@ impl Shared {
             Ok(Self {
                 me,
                 team: team.clone(),
-                options,
+                combine: options.combine,
+                sum_beyond: options.sum_beyond,
+                max_ahead: options.max_ahead,
+                clipping: options.clipping,
                 encoder: Encoder::new(vec![0.0; state.parameters.len()])?,
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
                 message: Vec::new(),
+                tally: Tally::default(),
                 seen: 0.0,
                 position: 0,
                 target: None,
@@ -124,16 +114,32 @@ impl Shared {
     /// Replicas that are behind catch up with the first before they come here again, so that all have seen as much.
     fn roll_call(&self, more: bool) -> Result<RollCall, Error> {
         let team = &self.team;
-        team.positions[self.me].store(self.position, Ordering::Relaxed);
         let more = team.gate.wait(more)?;
-        let most = team.positions.iter().map(|position| position.load(Ordering::Relaxed)).max();
+        let most = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).max();
         team.gate.wait(false)?;
         Ok(RollCall { more, most: most.unwrap_or(0) })
     }
 
+    /// Waits for the slowest if this one is too far ahead of it. Says whether it had to.
+    fn keep_pace(&self) -> Result<bool, Error> {
+        let team = &self.team;
+        team.positions[self.me].store(self.position, Ordering::SeqCst);
+        team.gate.nudge();
+        let is_near = || {
+            let slowest = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).min();
+            // Those who stop wait for all, also for this one.
+            self.position <= slowest.unwrap_or(0).saturating_add(self.max_ahead) || self.halt.is_asked()
+        };
+        if is_near() {
+            return Ok(false);
+        }
+        team.gate.wait_until(is_near)?;
+        Ok(true)
+    }
+
     /// Applies what has come from the others. `sum` is free to use.
     fn receive(&self, parameters: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
-        if self.inbox.len() <= self.options.sum_beyond {
+        if self.inbox.len() <= self.sum_beyond {
             for message in self.inbox.try_iter() {
                 decode_into(&message, parameters, 1.0)?;
             }
@@ -170,15 +176,22 @@ impl Exchange for Shared {
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
         let State { parameters, gradient: update, .. } = state;
-        if self.options.combine == Combine::Mean {
+        if self.combine == Combine::Mean {
             let share = 1.0 / self.team.inboxes.len() as f32;
             update.iter_mut().for_each(|update| *update *= share);
         }
         let threshold = self.threshold.for_update(update);
         let sent = self.encoder.encode(update, threshold, &mut self.message)?;
         self.threshold.observe(&sent);
+        self.tally.add(&sent);
+        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.position, sent.threshold)) {
+            self.tally.clip(self.encoder.clip(limit));
+        }
         let bytes_sent = if sent.count > 0 {
             decode_into(&self.message, parameters, 1.0)?;
+            if let Some(dump) = &self.team.dump {
+                dump.write(self.me, self.position, &self.message)?;
+            }
             let message: Arc<[u8]> = self.message.as_slice().into();
             for (_, inbox) in self.team.inboxes.iter().enumerate().filter(|(peer, _)| *peer != self.me) {
                 inbox.send(message.clone()).map_err(|_| Error::Abandoned)?;
@@ -190,6 +203,9 @@ impl Exchange for Shared {
         self.receive(parameters, update)?;
         self.seen += weight;
         self.position += 1;
+        if self.keep_pace()? {
+            self.receive(parameters, update)?;
+        }
         Ok(Exchanged { bytes_sent })
     }
 
@@ -201,6 +217,7 @@ impl Exchange for Shared {
         self.receive(&mut state.parameters, &mut state.gradient)?;
         // Messages came in different orders, so replicas differ by roundings: all become the first.
         if self.me == 0 {
+            team.dump.as_ref().map_or(Ok(()), Dump::flush)?;
             team.parameters.show(0, &state.parameters, self.seen);
         }
         team.running.show(self.me, &state.running, self.seen);
@@ -220,10 +237,15 @@ impl Exchange for Shared {
         Ok(Exchanged::default())
     }
 
+    fn traffic(&mut self) -> Option<Traffic> {
+        self.tally.take(&self.encoder)
+    }
+
     fn stops(&mut self) -> Result<bool, Error> {
         if !self.halt.is_asked() {
             return Ok(false);
         }
+        self.team.gate.wake();
         let target = match self.target {
             Some(target) => target,
             None => self.roll_call(true)?.most,
@@ -247,7 +269,7 @@ impl Exchange for Shared {
         }
         self.encoder = Encoder::new(residual)?;
         let threshold = kept.get(self.me).and_then(|memory| memory.get(THRESHOLD)?.first());
-        self.threshold = Threshold::resume(self.options.threshold, threshold.copied())?;
+        self.threshold = self.threshold.resumed(threshold.copied());
         Ok(())
     }
 }
@@ -259,7 +281,9 @@ const THRESHOLD: &str = "threshold";
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
+    use paceline_exchange::{Clipping, ThresholdPolicy};
     use paceline_model::{Flat, State};
 
     use super::{Combine, Exchange, Gate, Halt, Shared, SharedOptions};
@@ -281,9 +305,10 @@ mod tests {
     #[test]
     fn settled_replicas_are_one_and_nothing_put_in_is_lost() {
         for (replicas, combine, sum_beyond) in [(2, Combine::Mean, 8), (3, Combine::Sum, 0), (4, Combine::Mean, 0)] {
-            let options = SharedOptions { combine, sum_beyond, ..SharedOptions::default() };
+            let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
+            let options = SharedOptions { threshold, combine, sum_beyond, ..SharedOptions::default() };
             let gate = Arc::new(Gate::new(replicas));
-            let team = Shared::team(replicas, options, &state(), &gate, &Halt::default()).expect("a good threshold");
+            let team = Shared::team(replicas, &options, &state(), &gate, &Halt::default()).expect("a good threshold");
             let settled: Vec<(State, Vec<f32>, u64)> = std::thread::scope(|scope| {
                 let work = |(me, mut exchange): (usize, Shared)| {
                     scope.spawn(move || {
@@ -318,9 +343,85 @@ mod tests {
     }
 
     #[test]
+    fn what_is_clipped_is_told_and_is_all_that_is_missing() {
+        let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
+        let clipping = Some(Clipping { every: 5, thresholds: 2.0 });
+        let options = SharedOptions { threshold, clipping, combine: Combine::Sum, ..SharedOptions::default() };
+        let gate = Arc::new(Gate::new(1));
+        let mut team = Shared::team(1, &options, &state(), &gate, &Halt::default()).expect("good options");
+        let (mut state, mut put_in) = (state(), vec![0.0; LENGTH]);
+        let first = state.parameters.clone();
+        for step in 0..STEPS {
+            state.gradient.iter_mut().enumerate().for_each(|(at, g)| *g = update(0, step, at));
+            put_in.iter_mut().enumerate().for_each(|(at, sum)| *sum += f64::from(update(0, step, at)));
+            team[0].finish(&mut state, 1.0).expect("finite");
+        }
+        let kept = |at: usize| f64::from(first[at] - state.parameters[at]) + f64::from(team[0].encoder.residual()[at]);
+        let missing: f64 = (0..LENGTH).map(|at| (put_in[at] - kept(at)).abs()).sum();
+        let told = team[0].traffic().expect("steps were taken").clipped;
+        assert!(told > 1.0 && (told - missing).abs() < 0.01 * told, "{told} was told, {missing} is missing");
+    }
+
+    #[test]
+    fn nobody_is_further_ahead_of_the_slowest_than_allowed() {
+        for max_ahead in [0, 3] {
+            let (gate, stop) = (Arc::new(Gate::new(3)), Halt::default());
+            let options = SharedOptions { max_ahead, ..SharedOptions::default() };
+            let team = Shared::team(3, &options, &state(), &gate, &stop).expect("a good threshold");
+            let everybody = team[0].team.clone();
+            let steps = |replica: usize| everybody.positions[replica].load(Ordering::SeqCst);
+            std::thread::scope(|scope| {
+                for (me, mut exchange) in team.into_iter().enumerate() {
+                    scope.spawn(move || {
+                        let mut state = state();
+                        for step in 1..=100 {
+                            // One of them is always late.
+                            if me == 0 {
+                                std::thread::yield_now();
+                            }
+                            exchange.finish(&mut state, 1.0).expect("a message");
+                            let slowest = (0..3).map(steps).min().expect("three replicas");
+                            assert!(slowest + max_ahead >= step, "{me} took step {step}, the slowest {slowest}");
+                        }
+                        exchange.settle(&mut state).expect("an end together");
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn one_that_waits_for_the_slowest_hears_that_the_run_is_asked_to_stop() {
+        let (gate, stop) = (Arc::new(Gate::new(2)), Halt::default());
+        let options = SharedOptions { max_ahead: 0, ..SharedOptions::default() };
+        let team = Shared::team(2, &options, &state(), &gate, &stop).expect("a good threshold");
+        let stop = &stop;
+        std::thread::scope(|scope| {
+            for (replica, mut exchange) in team.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let mut state = state();
+                    let steps = if replica == 0 { 2 } else { 1 };
+                    for _ in 0..steps {
+                        exchange.finish(&mut state, 1.0).expect("a message");
+                    }
+                    if replica == 1 {
+                        stop.stop.ask();
+                    }
+                    // The second one takes the step that it is behind, and no more.
+                    while !exchange.stops().expect("a roll call") {
+                        exchange.finish(&mut state, 1.0).expect("a message");
+                    }
+                    assert!(exchange.position <= 3, "{} steps", exchange.position);
+                    exchange.settle(&mut state).expect("an end together");
+                });
+            }
+        });
+    }
+
+    #[test]
     fn one_that_is_asked_to_stop_at_its_last_step_meets_the_others_where_they_settle() {
         let (gate, halt) = (Arc::new(Gate::new(2)), Halt::default());
-        let team = Shared::team(2, SharedOptions::default(), &state(), &gate, &halt).expect("a good threshold");
+        let team = Shared::team(2, &SharedOptions::default(), &state(), &gate, &halt).expect("a good threshold");
         let halt = &halt;
         std::thread::scope(|scope| {
             for (replica, mut exchange) in team.into_iter().enumerate() {
@@ -342,7 +443,7 @@ mod tests {
     fn replicas_that_go_on_share_out_what_was_kept_of_more_of_them() {
         let team = |replicas| {
             let gate = Arc::new(Gate::new(replicas));
-            Shared::team(replicas, SharedOptions::default(), &state(), &gate, &Halt::default())
+            Shared::team(replicas, &SharedOptions::default(), &state(), &gate, &Halt::default())
                 .expect("a good threshold")
         };
         let (mut kept, mut whole) = (Vec::new(), vec![0.0; LENGTH]);
