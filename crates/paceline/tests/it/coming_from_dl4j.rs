@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use paceline::data::{Example, ExampleShape, ExampleTarget, Stream, TargetShape};
 use paceline::nn::config::LayerConfig;
@@ -109,6 +110,7 @@ fn attempt(folder: &Path, name: &str, settings: &[String]) -> Result<(), Box<dyn
         .iter()
         .map(|s| s.replace("csv:flowers.csv", &format!("csv:{}", here("flowers.csv"))))
         .map(|s| s.replace("idx:images.idx,labels.idx", &format!("idx:{},{}", here("images.idx"), here("labels.idx"))))
+        .map(|s| s.replace("dump = \"messages\"", &format!("dump = \"{}\"", here("messages"))))
         .collect();
     if !settings.iter().any(|s| s.starts_with("data.train") || s.starts_with("data.test")) {
         settings.push("data.test=digits:test".into());
@@ -141,6 +143,7 @@ fn every_setting_and_every_layer_of_the_guide_trains() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+    assert!(folder.path().join("messages/messages.bin").exists(), "no messages were written down");
     assert!(tried >= 190, "only {tried} snippets were found");
 }
 
@@ -219,13 +222,13 @@ fn words(code: &str) -> String {
 fn the_rust_of_the_guide_stands_here_and_so_compiles() {
     let (guide, here) = (guide(), include_str!("coming_from_dl4j.rs").replace("::<Engine, Solo>", ""));
     let blocks = blocks(&guide, "rust");
-    assert_eq!(blocks.len(), 4);
+    assert_eq!(blocks.len(), 5);
     for block in blocks {
         assert!(words(&here).contains(&words(block)), "this is not part of this test:\n{block}");
     }
-    // Functions that tables name, `Type::function`, are called or named here. (`ParallelInference` has tests of its own.)
+    // Functions that tables name, `Type::function`, are called or named here.
     let is_name = |s: &&str| s.starts_with(char::is_uppercase) && s.contains("::");
-    let functions: Vec<&str> = spans(&guide).filter(is_name).filter(|s| !s.starts_with("ParallelInference")).collect();
+    let functions: Vec<&str> = spans(&guide).filter(is_name).collect();
     assert!(functions.len() >= 12, "{functions:?}");
     for function in functions {
         let called = format!(".{}(", function.rsplit("::").next().unwrap_or(function));
@@ -327,6 +330,14 @@ fn train_for_a_while(trainer: &Trainer) -> Result<Outcome, paceline::train::Erro
     })
 }
 
+fn serve(model: ModelFile, better: ModelFile, pixels: &[f32]) -> Result<[Vec<f32>; 2], Box<dyn Error>> {
+    let options = BatchedOptions { batch_limit: 32, queue_limit: 64, wait: Duration::from_millis(1) };
+    let inference = ParallelInference::builder(model).workers(2).batched(options).build()?;
+    let before = inference.output(pixels)?;
+    inference.swap(better)?;
+    Ok([before, inference.output(pixels)?])
+}
+
 fn judge_and_ask(path: &Path, source: Arc<dyn Source>) -> Result<(f64, Vec<f32>), paceline::train::Error> {
     let mut model = SavedModel::load(path)?;
     let scores = model.evaluate(source.clone(), 256)?.expect("the source has targets");
@@ -363,6 +374,12 @@ fn the_job_and_the_rust_of_the_first_page_are_one_run() {
     assert_eq!(outputs.len(), 64 * 10);
     assert_eq!(score, by_rust.scores.expect("there is test data").score());
     by_rust.model.save(&folder.path().join("again.safetensors")).expect("a file");
+
+    let (mut worse, pixels) = (by_rust.model.clone(), [7.0; 28 * 28]);
+    worse.state.parameters.fill(0.0);
+    let [before, after] = serve(worse, by_rust.model, &pixels).expect("answers");
+    assert_eq!(before, [0.1; 10], "all parameters are 0");
+    assert_ne!(after, before);
 }
 
 #[test]
