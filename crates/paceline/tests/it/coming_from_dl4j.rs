@@ -203,7 +203,8 @@ dl4j-spark-parameterserver scala.binary.version uber-JAR nd4j.backend nd4j-nativ
 DataBuffer DataTypeUtil INDArray `DataSet` DataSetIterator LoggerFactory kernelSize `stride` PoolingType.MAX optimizationAlgo backprop
 pretrain z.load evaluateRegression evaluateROC evaluateROCMultiClass doEvaluation calculateScore scoreExamples feedForwardWithKey
 `predict` SQLite dashboard timeline ModelSerializer AsyncDataSetIterator CSVRecordReader NormalizerStandardize NormalizerMinMaxScaler
-ImagePreProcessingScaler CheckpointListener EarlyStoppingConfiguration
+ImagePreProcessingScaler CheckpointListener EarlyStoppingConfiguration numbatchessofar `minibatch` updates/num printmodel spot
+MultiGpuLenetMnistExample re-handshake iterative
 ";
 
 #[test]
