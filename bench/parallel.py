@@ -36,8 +36,8 @@ DEFAULT_PEERS = ("pytorch", "ddp")
 
 # Importing torch wobbles by tenths of a second, so a long run takes each side about five seconds more than a short one.
 CASES = (
-    Case("lenet-b128", "lenet", short_steps=20, long_steps=420),
-    Case("mlp-b128", "mlp", short_steps=40, long_steps=1240),
+    Case("lenet-b128", "lenet", short_steps=20, long_steps=360),
+    Case("mlp-b128", "mlp", short_steps=40, long_steps=1040),
 )
 
 # The machine code of the Java side is ready only after its first steps; they belong to the short run.

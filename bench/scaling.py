@@ -21,8 +21,8 @@ from harness.toolchain import build_binary, existing_binary, say, shown
 
 REPEATS = 5
 CASES = (
-    Case("lenet-b128", "lenet", short_steps=20, long_steps=520),
-    Case("mlp-b128", "mlp", short_steps=40, long_steps=1240),
+    Case("lenet-b128", "lenet", short_steps=20, long_steps=440),
+    Case("mlp-b128", "mlp", short_steps=40, long_steps=1040),
 )
 
 
