@@ -60,7 +60,7 @@ def main() -> None:
         job = read_job(case.job_file)
         if ensure_dataset(job):
             say(f"wrote `{shown(job.images)}`")
-        contests.append(compete(case, job, teams, peers, repeats))
+        contests.append(compete(case, job, teams, peers, repeats, set(options.skip_variant)))
         results = {"kind": "parallel", "machine": machine, "repeats": repeats, "networks": list(map(as_json, contests))}
         keep(folder, results, table(contests))  # after every network: a later failure must not cost the earlier ones
 
@@ -106,6 +106,9 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode of ours (repeatable)")
     parser.add_argument("--only", action="append", choices=[c.name for c in CASES], help="only this network (repeatable)")
+    parser.add_argument(
+        "--skip-variant", action="append", default=[], help="leave out a variant of a peer, as the probe names it (repeatable)"
+    )
     parser.add_argument("--binary", type=Path, help="use this `paceline` instead of building one")
     parser.add_argument("--venv", type=Path, help="use this venv with torch and numpy instead of making one")
     return parser.parse_args()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -157,8 +158,9 @@ class _Child:
                     self.kill()
 
     def kill(self) -> None:
+        # Not `process.kill`, which looks whether the child has ended and would take its usage from `wait4`.
         if not self.over.is_set():
-            self.process.kill()
+            os.kill(self.process.pid, signal.SIGKILL)
 
     def check(self) -> None:
         if self.process.returncode != 0:

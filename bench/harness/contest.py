@@ -56,10 +56,12 @@ class Contest:
         return BARS.get((peer.name, self.case.network))
 
 
-def compete(case: Case, job: Job, teams: list[Team], peers: list[Peer], repeats: int) -> Contest:
+def compete(
+    case: Case, job: Job, teams: list[Team], peers: list[Peer], repeats: int, skipped: set[str]
+) -> Contest:
     probe_ms, best = {}, []
     for peer in peers:
-        probe_ms[peer.name] = _probe(case, job, peer, rounds=min(PROBE_ROUNDS, repeats))
+        probe_ms[peer.name] = _probe(case, job, peer, min(PROBE_ROUNDS, repeats), skipped)
         best.append(at_variant(peer, min(probe_ms[peer.name], key=probe_ms[peer.name].__getitem__)))
         say(f"{case.name}: the best of {peer.title} is `{best[-1].variant}`")
     contest = Contest(case, job.batch, teams, best, probe_ms)
@@ -75,9 +77,11 @@ def compete(case: Case, job: Job, teams: list[Team], peers: list[Peer], repeats:
     return contest
 
 
-def _probe(case: Case, job: Job, peer: Peer, rounds: int) -> dict[str, float]:
+def _probe(case: Case, job: Job, peer: Peer, rounds: int, skipped: set[str]) -> dict[str, float]:
     """The best time of a step of each variant by the peer's own clock; also fills caches of compiled kernels."""
-    candidates = peer.variants(case)
+    candidates = [variant for variant in peer.variants(case) if variant not in skipped]
+    if not candidates:
+        raise BenchError(f"no variant of {peer.title} is left for `{case.name}`")
     steps = case.short_steps + (long_steps(case, peer) - case.short_steps) // 3
     times = dict.fromkeys(candidates, float("inf"))
     for _ in range(rounds):
@@ -102,6 +106,9 @@ def table(contests: list[Contest]) -> str:
     for contest in contests:
         for name, pairs in contest.pairs.items():
             lines.append(f"- {contest.case.name}, {name}: {' '.join(f'{pair.step_ms:.2f}' for pair in pairs)}")
+        for peer in contest.peers:
+            left_out = [name for name in peer.variants(contest.case) if name not in contest.probe_ms[peer.name]]
+            lines += [f"  - left out by hand: {peer.title} `{name}`" for name in left_out]
     return "\n".join(lines)
 
 
