@@ -134,7 +134,7 @@ def table(laps: dict[str, list[Lap]]) -> str:
             *(shown_seconds(median_seconds(runs, mark)) for mark in MARKS),
             "–" if ratio is None else f"{ratio:.2f} ×",
             "–" if ratio is None else f"{BAR:.1f} ×",
-            "" if side not in OURS or not peers_of(laps) else verdict(ratio, BAR, len(runs)),
+            "" if ratio is None else verdict(ratio, BAR, len(runs)),
             f"{median(len(lap.judgements) for lap in runs):.0f}",
             f"{median(lap.examples_per_second for lap in runs):,.0f}",
             f"{max(lap.peak_mib for lap in runs):.0f}",
@@ -150,10 +150,12 @@ def peers_of(laps: dict[str, list[Lap]]) -> list[str]:
 
 
 def lead(laps: dict[str, list[Lap]], side: str) -> float | None:
-    """The best peer's time to the last mark over ours."""
+    """The best peer's time to the last mark over ours: 0 if we never reach it, none if no peer does."""
     best = min((median_seconds(laps[peer], MARKS[-1]) for peer in peers_of(laps)), default=math.inf)
     ours = median_seconds(laps[side], MARKS[-1])
-    return best / ours if math.isfinite(best) and math.isfinite(ours) else None
+    if math.isinf(ours):
+        return 0.0
+    return best / ours if math.isfinite(best) else None
 
 
 def median_seconds(runs: Sequence[Lap], mark: float) -> float:
