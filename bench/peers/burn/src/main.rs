@@ -68,6 +68,7 @@ fn train(options: &Options) -> Result<String, String> {
     let mut network = Network::new(&options.get::<String>("--network")?, &device)?;
     let momentum = MomentumConfig::new()
         .with_momentum(options.get("--momentum")?)
+        .with_dampening(0.0) // as everywhere else; Burn's own default is 0.1
         .with_nesterov(true);
     let mut optimiser = SgdConfig::new().with_momentum(Some(momentum)).init();
     let criterion = CrossEntropyLossConfig::new().init(&device);
@@ -84,7 +85,7 @@ fn train(options: &Options) -> Result<String, String> {
         let (pixels, wanted) = picked(&images, &labels, chosen, &device);
         let loss = criterion.forward(network.forward(pixels), wanted);
         let gradients = GradientsParams::from_grads(loss.backward(), &network);
-        network = optimiser.step(rate.into(), network, gradients);
+        network = optimiser.step(rate, network, gradients);
         if step == 0 {
             first_loss = Some(loss.clone().into_scalar::<f32>());
         }
@@ -130,11 +131,7 @@ struct Order {
 
 impl Order {
     fn new(count: usize) -> Self {
-        Self {
-            examples: (0..count).collect(),
-            taken: count,
-            random: SEED,
-        }
+        Self { examples: (0..count).collect(), taken: count, random: SEED }
     }
 
     fn next(&mut self, batch: usize) -> &[usize] {

@@ -43,11 +43,7 @@ pub struct Lenet {
 
 impl Lenet {
     fn new(device: &Device) -> Self {
-        let convolution = |channels| {
-            Conv2dConfig::new(channels, [5, 5])
-                .with_initializer(XAVIER)
-                .init(device)
-        };
+        let convolution = |channels| Conv2dConfig::new(channels, [5, 5]).with_initializer(XAVIER).init(device);
         Self {
             first: convolution([1, 20]),
             second: convolution([20, 50]),
@@ -88,7 +84,5 @@ impl Mlp {
 }
 
 fn dense(inputs: usize, units: usize, device: &Device) -> Linear {
-    LinearConfig::new(inputs, units)
-        .with_initializer(XAVIER)
-        .init(device)
+    LinearConfig::new(inputs, units).with_initializer(XAVIER).init(device)
 }
