@@ -1,6 +1,8 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 
+use crate::large_pages;
+
 /// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
@@ -24,7 +26,7 @@ mod private {
 ///
 /// Parameters, gradients, updater slots and arenas are all of this type, so that whatever is
 /// distributed works on slices of one buffer and nothing is ever gathered. It dereferences to a slice.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Flat<T = f32> {
     lines: Vec<Line<T>>,
     len: usize,
@@ -33,7 +35,10 @@ pub struct Flat<T = f32> {
 impl<T: Number> Flat<T> {
     /// A buffer of `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        Self { lines: vec![Line([T::default(); LINE]); len.div_ceil(LINE)], len }
+        let count = len.div_ceil(LINE);
+        let mut lines = room(count);
+        lines.resize(count, Line([T::default(); LINE]));
+        Self { lines, len }
     }
 
     /// A copy of `values`.
@@ -52,6 +57,21 @@ impl<T: Number> Flat<T> {
             self.len = len;
         }
         Ok(())
+    }
+}
+
+/// Room for so many lines, on large pages if it is large.
+fn room<T>(lines: usize) -> Vec<Line<T>> {
+    let mut room = Vec::with_capacity(lines);
+    large_pages::ask_for(room.spare_capacity_mut());
+    room
+}
+
+impl<T: Number> Clone for Flat<T> {
+    fn clone(&self) -> Self {
+        let mut lines = room(self.lines.len());
+        lines.extend_from_slice(&self.lines);
+        Self { lines, len: self.len }
     }
 }
 
@@ -89,6 +109,16 @@ impl<T: Number> PartialEq for Flat<T> {
 #[cfg(test)]
 mod tests {
     use super::Flat;
+
+    #[test]
+    fn a_buffer_that_asks_for_large_pages_is_a_buffer_like_any_other() {
+        let mut large = Flat::<f32>::zeros((64 << 20) / 4 + 5);
+        assert!(large.iter().all(|value| *value == 0.0));
+        let last = large.len() - 1;
+        large[last] = 7.0;
+        let copy = large.clone();
+        assert!(copy == large && copy[last] == 7.0);
+    }
 
     #[test]
     fn is_aligned_to_a_cache_line_and_keeps_its_length() {
