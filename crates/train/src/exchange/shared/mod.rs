@@ -19,7 +19,7 @@ use super::{Exchange, Exchanged, Reduced};
 use crate::gate::Gate;
 use crate::{Error, Stop};
 
-/// Replicas that never wait for each other: each puts its update into a residual, sends what has grown large, and applies
+/// Replicas that wait only for one that is far behind: each puts its update into a residual, sends what has grown large, and applies
 /// what it and the others have sent, as it comes.
 ///
 /// When all have settled, every replica is where it began less all messages ever sent, and what was put in and not sent
