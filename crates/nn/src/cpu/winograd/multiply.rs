@@ -111,8 +111,14 @@ unsafe fn sum<V: Vector, const M: usize>(
     for at in 0..count.min(TALLEST * PANEL) {
         // SAFETY: the caller's pointer has `count` vectors in each plane.
         unsafe {
-            let row = transform::output::<V, M>(std::array::from_fn(|j| products[j * TALLEST * PANEL + at]));
-            (0..M).for_each(|j| row[j].store(to.add(j * plane + at * V::LANES)));
+            let mut row = [products[at]; SIDE];
+            for j in 1..SIDE {
+                row[j] = products[j * TALLEST * PANEL + at];
+            }
+            let row = transform::output::<V, M>(row);
+            for j in 0..M {
+                row[j].store(to.add(j * plane + at * V::LANES));
+            }
         }
     }
 }
@@ -172,7 +178,10 @@ impl Product {
         unsafe {
             let mut total = [[V::splat(0.0); VECTORS]; ROWS];
             for _ in 0..steps {
-                let row: [V; VECTORS] = std::array::from_fn(|j| V::load(b.add(j * V::LANES)));
+                let mut row = [V::splat(0.0); VECTORS];
+                for j in 0..VECTORS {
+                    row[j] = V::load(b.add(j * V::LANES));
+                }
                 for i in 0..ROWS {
                     let value = V::splat(*a.add(i));
                     for j in 0..VECTORS {
@@ -296,7 +305,10 @@ unsafe fn add_products<V: Vector, const HIGH: usize, const WIDE: usize>(
 ) {
     // SAFETY: the caller's pointers have a vector there.
     unsafe {
-        let row: [V; WIDE] = std::array::from_fn(|j| V::load(b[j].add(at)));
+        let mut row = [V::splat(0.0); WIDE];
+        for j in 0..WIDE {
+            row[j] = V::load(b[j].add(at));
+        }
         for i in 0..HIGH {
             let value = V::load(a[i].add(at));
             for j in 0..WIDE {
