@@ -320,7 +320,7 @@ pub(super) fn backward(instructions: Instructions, winograd: &Winograd, pass: &m
     weights::transform(Way::ToTaps, taps, blocks.point(), at_points, at_cells);
     for (sums, dweights) in at_cells.chunks_exact(blocks.point()).zip(pass.dweights.chunks_exact_mut(weights)) {
         for (channel, row) in dweights.chunks_exact_mut(filters).enumerate() {
-            (0..filters).for_each(|filter| row[filter] = sums[blocks.at(channel, filter)]);
+            blocks.copy_row(channel, sums, row);
         }
     }
 }

@@ -239,11 +239,14 @@ impl Blocks {
         blocks[0] * blocks[1] * self.lanes
     }
 
-    /// Where the sum of two rows lies.
-    pub(super) fn at(self, a: usize, b: usize) -> usize {
+    /// Copies the sums of a row of A with all rows of B out of their blocks.
+    pub(super) fn copy_row(self, row: usize, sums: &[f32], to: &mut [f32]) {
         let wide = self.lanes / BLOCK_ROWS;
-        let block = b / wide * self.rows[0].div_ceil(BLOCK_ROWS) + a / BLOCK_ROWS;
-        block * self.lanes + a % BLOCK_ROWS * wide + b % wide
+        let column = self.rows[0].div_ceil(BLOCK_ROWS) * self.lanes;
+        let first = row / BLOCK_ROWS * self.lanes + row % BLOCK_ROWS * wide;
+        for (to, from) in to.chunks_mut(wide).zip(sums[first..].chunks(column)) {
+            to.copy_from_slice(&from[..to.len()]);
+        }
     }
 }
 
