@@ -86,10 +86,12 @@ pub(super) unsafe fn output_slope<V: Vector, const M: usize>(dy: [V; M]) -> [V; 
         // Sums of even and of odd powers, at 1 and at 2; the odd ones at 2 are halved.
         let [mut near, mut near_odd, mut far, mut far_odd] = [dy[0], dy[1], dy[0], dy[1]];
         for j in 2..M {
-            let slot = if j % 2 == 0 { [&mut near, &mut far] } else { [&mut near_odd, &mut far_odd] };
-            let [near, far] = slot;
-            *near = near.add(dy[j]);
-            *far = plus_times(*far, (1 << (j - j % 2)) as f32, dy[j]);
+            let power = (1 << (j - j % 2)) as f32;
+            if j % 2 == 0 {
+                (near, far) = (near.add(dy[j]), plus_times(far, power, dy[j]));
+            } else {
+                (near_odd, far_odd) = (near_odd.add(dy[j]), plus_times(far_odd, power, dy[j]));
+            }
         }
         [
             dy[0],
