@@ -117,7 +117,7 @@ impl Winograd {
     pub(super) fn pays(&self, examples: usize) -> bool {
         let [channels, filters] = self.channels();
         let outputs = self.size * self.size;
-        let tile = POINTS * channels * filters + (300 + 45 * outputs) * channels + (70 + 22 * outputs) * filters;
+        let tile = POINTS * channels * filters + (300 + 45 * outputs) * channels + (70 + 50 * outputs) * filters;
         let tiles = examples.div_ceil(self.lanes) * self.tiles[0] * self.tiles[1];
         let position = (self.cells() * channels + 15) * filters.div_ceil(self.lanes);
         10 * tiles * tile < 8 * examples * self.conv.window.positions() * position

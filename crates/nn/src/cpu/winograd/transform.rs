@@ -4,6 +4,7 @@
 //! of the points, Bᵀ interpolates (Lavin and Gray, 2015, for m = 4 and r = 3). Only A and G depend on m.
 
 #![expect(unsafe_code, reason = "vectors may only be used where the machine has their instructions")]
+#![expect(clippy::needless_range_loop, reason = "an index is also a power")]
 // SAFETY of every block below: the caller checked the instructions of `V`.
 
 use super::super::vector::Vector;
