@@ -1,6 +1,6 @@
 # One command each. `make test` runs all checks, cheapest first, and never writes into the tree.
 
-.PHONY: test fix bench
+.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-dl4j bench-burn picture
 
 test:
 	cargo fmt --all --check
@@ -12,5 +12,35 @@ fix:
 	cargo fmt --all
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
+# Everything that needs only PyTorch, one after the other: two at a time would disturb each other.
 bench:
 	python3 bench/run.py
+	python3 bench/parallel.py
+	python3 bench/scaling.py
+	python3 bench/accuracy.py
+	python3 bench/picture.py
+
+bench-solo:
+	python3 bench/run.py
+
+bench-parallel:
+	python3 bench/parallel.py --peer pytorch --peer ddp
+
+bench-scaling:
+	python3 bench/scaling.py
+
+bench-accuracy:
+	python3 bench/accuracy.py
+
+# On demand: accuracy of all modes and numbers of workers, and the peers that are recorded once.
+bench-matrix:
+	python3 bench/accuracy.py --matrix
+
+bench-dl4j:
+	python3 bench/parallel.py --peer dl4j
+
+bench-burn:
+	python3 bench/parallel.py --peer burn
+
+picture:
+	python3 bench/picture.py

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -14,14 +13,14 @@ if sys.version_info < (3, 11):
 from harness.case import BENCH, CASES, WORK, BenchError, Case, read_job
 from harness.dataset import ensure_dataset
 from harness.kernels import run_kernels
-from harness.machine import describe
+from harness.machine import describe, warn_if_busy
 from harness.measure import Row, measure
-from harness.report import keep, new_folder, table
+from harness.report import keep, table
 from harness.sides import ALL_VARIANTS, Ours
+from harness.tables import new_folder
 from harness.toolchain import build_binary, existing_binary, existing_venv, prepare_venv, say, shown
 
 REPEATS = 5
-BUSY_LOAD = 0.5
 
 
 def main() -> None:
@@ -51,12 +50,6 @@ def main() -> None:
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
     cases = [case for case in CASES if not options.only or case.name in options.only]
     return [case.quick() for case in cases] if options.quick else cases
-
-
-def warn_if_busy() -> None:
-    load = os.getloadavg()[0]
-    if load > BUSY_LOAD:
-        say(f"warning: the load is {load:.1f}; other work on this machine makes the figures worthless")
 
 
 def parse_options() -> argparse.Namespace:

@@ -1,14 +1,18 @@
-"""What `bench/run.py` is made of.
+"""What the scripts in `bench/` are made of.
 
 # Layout
 
-- `case`: the networks, their step counts and bars; what a job file says that the peer must know.
-- `dataset`: seeded random bytes in IDX files.
-- `toolchain`: the peer's venv and our release binary.
-- `child`: one pinned child process, its wall time and peak memory.
-- `sides`: the command line of each side.
-- `measure`: the probe, the interleaved repeats, the arithmetic.
+- `case`: the networks, their step counts and bars; what a job file says that the peers must know.
+- `dataset`, `mnist`: seeded random bytes in IDX files; real MNIST.
+- `toolchain`: our release binary, and what the peers need.
+- `child`: child processes on chosen cores, their wall time, peak memory and events.
+- `interleave`: sides that take turns, the arithmetic of a step's time.
+- `tables`: Markdown, verdicts, and the folders under `bench/runs/`.
 - `machine`: what the figures were taken on.
-- `report`: the table and the files under `bench/runs/`.
-- `kernels`: the micro-benchmarks of our own kernels.
+
+One core (`run.py`): `sides` (the command lines), `measure` (the probe, the repeats), `report`, and `kernels` (the
+micro-benchmarks of our own kernels).
+
+Two cores: `teams` (ours) and `peers` (theirs) are the command lines; `contest` is `parallel.py`, `scaling` is `scaling.py`;
+`marks` (time to accuracy) and `examples` (accuracy of the example jobs) are `accuracy.py`.
 """

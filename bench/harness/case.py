@@ -17,13 +17,13 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. Ours must be `bar` times as fast as the peer."""
+    """One network. On one core ours must be `bar` times as fast as the peer."""
 
     name: str
-    network: str  # the name in peers/pytorch/train.py
+    network: str  # the name in peers/pytorch/networks.py
     short_steps: int
     long_steps: int
-    bar: float
+    bar: float | None = None
 
     @property
     def job_file(self) -> Path:

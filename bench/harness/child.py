@@ -1,15 +1,17 @@
-"""One child process on one core: its wall time, its peak memory, its last event."""
+"""Child processes on chosen cores: their wall time, their peak memory, the events they print."""
 
 from __future__ import annotations
 
 import json
 import os
+import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .case import ROOT, WORK, BenchError
@@ -18,13 +20,26 @@ TIME_LIMIT_SECONDS = 1800
 LAST_LINES = 20
 PEAK_UNITS_PER_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10  # macOS counts bytes, Linux KiB
 
-# Whatever library a side brings along, it gets one thread.
+# Whatever library a side brings along, it gets one thread; who gets more says so.
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "RAYON_NUM_THREADS": "1",
 }
+
+# Takes the seconds since the child's start and an event that it printed; true ends the child, which has then done enough.
+Enough = Callable[[float, dict[str, object]], bool]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A child that is to be started."""
+
+    command: Sequence[str | Path]
+    log_name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cores: frozenset[int] | None = None  # none: wherever this process may run
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,14 @@ def pinned_core() -> int | None:
     return 1 if 1 in allowed else max(allowed)
 
 
+def two_cores() -> tuple[int, int]:
+    """The first two cores that we may use."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if len(allowed) < 2:
+        raise BenchError(f"this comparison needs two cores that processes can be pinned to, found {len(allowed)}")
+    return allowed[0], allowed[1]
+
+
 def pin_to_core() -> None:
     core = pinned_core()
     if core is not None:
@@ -51,57 +74,126 @@ def pin_to_core() -> None:
 
 
 def run_pinned(command: Sequence[str | Path], environment: Mapping[str, str], log_name: str) -> Finished:
-    """Run to the end and measure from outside; a failure ends the bench with the child's last lines."""
-    command = [str(part) for part in command]
-    logs = WORK / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    out_path, err_path = logs / f"{log_name}.out", logs / f"{log_name}.err"
-    with out_path.open("wb") as out, err_path.open("wb") as err:
-        start = time.perf_counter()
-        process = _spawn(command, {**os.environ, **ONE_THREAD, **environment}, out, err)
-        watchdog = threading.Timer(TIME_LIMIT_SECONDS, process.kill)
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        finally:
-            watchdog.cancel()
-        seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise BenchError(_failure(command, process.returncode, seconds, out_path, err_path))
-    return Finished(seconds, usage.ru_maxrss / PEAK_UNITS_PER_MIB, _last_event(command, out_path))
+    """Run to the end on one core and measure from outside."""
+    core = pinned_core()
+    cores = None if core is None else frozenset({core})
+    return run_together([Launch(command, log_name, environment, cores)])[0]
 
 
-def _spawn(command: list[str], environment: dict[str, str], out: object, err: object) -> subprocess.Popen[bytes]:
+def run_together(launches: Sequence[Launch], enough: Enough | None = None) -> list[Finished]:
+    """Run children side by side to the end; a failure of one ends all, and the bench with its last lines.
+
+    `enough` sees the events of the first child as they come and may end all of them early.
+    """
+    children: list[_Child] = []
+    ended: queue.Queue[_Child] = queue.Queue()
     try:
-        return subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=pin_to_core
-        )
-    except OSError as error:
-        raise BenchError(f"cannot start `{command[0]}`: {error.strerror}") from error
+        for launch in launches:
+            children.append(_Child(launch, None if children else enough))
+        for child in children:
+            threading.Thread(target=child.wait, args=(ended,), daemon=True).start()
+        for _ in children:
+            child = ended.get()
+            if any(one.had_enough for one in children):
+                break  # whoever fails now fails because its fellow was ended
+            child.check()
+    finally:
+        for child in children:
+            child.kill()
+    for child in children:
+        child.over.wait()
+    return [child.finished() for child in children]
 
 
-def _last_event(command: list[str], out_path: Path) -> dict[str, object]:
-    lines = out_path.read_text(errors="replace").splitlines()
+class _Child:
+    """One process, from its start to its end."""
+
+    def __init__(self, launch: Launch, enough: Enough | None) -> None:
+        self.command = [str(part) for part in launch.command]
+        self.enough = enough
+        self.had_enough = False
+        self.over = threading.Event()
+        logs = WORK / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        self.out_path, self.err_path = logs / f"{launch.log_name}.out", logs / f"{launch.log_name}.err"
+        environment = {**os.environ, **ONE_THREAD, **launch.environment}
+        pin = (lambda: os.sched_setaffinity(0, launch.cores)) if launch.cores else None
+        with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
+            self.start = time.perf_counter()
+            try:
+                self.process = subprocess.Popen(
+                    self.command,
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if enough else out,
+                    stderr=err,
+                    preexec_fn=pin,
+                )
+            except OSError as error:
+                raise BenchError(f"cannot start `{self.command[0]}`: {error.strerror}") from error
+        self.watchdog = threading.Timer(TIME_LIMIT_SECONDS, self.kill)
+        self.watchdog.daemon = True
+        self.watchdog.start()
+
+    def wait(self, ended: queue.Queue[_Child]) -> None:
+        if self.enough:
+            self._watch_lines(self.enough)
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.seconds = time.perf_counter() - self.start
+        self.peak_mib = usage.ru_maxrss / PEAK_UNITS_PER_MIB
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.watchdog.cancel()
+        self.over.set()
+        ended.put(self)
+
+    def _watch_lines(self, enough: Enough) -> None:
+        with self.out_path.open("wb") as log:
+            for line in self.process.stdout or ():
+                seconds = time.perf_counter() - self.start
+                log.write(line)
+                event = _event(line)
+                if event is not None and not self.had_enough and enough(seconds, event):
+                    self.had_enough = True
+                    self.kill()
+
+    def kill(self) -> None:
+        # Not `process.kill`, which looks whether the child has ended and would take its usage from `wait4`.
+        if not self.over.is_set():
+            os.kill(self.process.pid, signal.SIGKILL)
+
+    def check(self) -> None:
+        if self.process.returncode != 0:
+            raise BenchError(self._failure())
+
+    def finished(self) -> Finished:
+        lines = self.out_path.read_bytes().splitlines()
+        event = _event(lines[-1]) if lines else None
+        return Finished(self.seconds, self.peak_mib, event or {})
+
+    def _failure(self) -> str:
+        code = self.process.returncode
+        how = f"exit status {code}" if code > 0 else f"signal {-code}"
+        if self.seconds >= TIME_LIMIT_SECONDS:
+            how += f", after the limit of {TIME_LIMIT_SECONDS} s"
+        lines = (self.out_path.read_text(errors="replace") + self.err_path.read_text(errors="replace")).splitlines()
+        said = "\n".join(f"  | {line}" for line in lines[-LAST_LINES:])
+        return f"a child failed ({how}):\n  {' '.join(self.command)}\n{said}"
+
+
+def _event(line: bytes) -> dict[str, object] | None:
     try:
-        event = json.loads(lines[-1])
-        if event["event"] == "finished":
-            return event
-    except (IndexError, KeyError, TypeError, ValueError):
-        pass
-    found = lines[-1] if lines else "nothing"
-    raise BenchError(f"expected a `finished` event as the last line of\n  {' '.join(command)}\nfound: {found}")
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
 
 
-def _failure(command: list[str], code: int, seconds: float, out_path: Path, err_path: Path) -> str:
-    how = f"exit status {code}" if code > 0 else f"signal {-code}"
-    if seconds >= TIME_LIMIT_SECONDS:
-        how += f", after the limit of {TIME_LIMIT_SECONDS} s"
-    lines = (out_path.read_text(errors="replace") + err_path.read_text(errors="replace")).splitlines()
-    said = "\n".join(f"  | {line}" for line in lines[-LAST_LINES:])
-    return f"a child failed ({how}):\n  {' '.join(command)}\n{said}"
+def trained(name: str, finished: Finished, examples: int) -> Finished:
+    """A side that trained more or fewer examples than asked must not end up in a table."""
+    if finished.event.get("event") != "finished":
+        raise BenchError(f"expected a `finished` event as the last line of {name}, found {finished.event or 'nothing'}")
+    found = finished.event.get("examples")
+    if found != examples:
+        raise BenchError(f"{name} was asked to train {examples} examples, its `finished` event says {found}")
+    return finished

@@ -10,11 +10,24 @@ from pathlib import Path
 
 from .case import ROOT
 from .child import pinned_core
+from .toolchain import say
 
+BUSY_LOAD = 0.5
 SIMD = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512", "avx_vnni", "amx", "asimd", "sve")
 
 
-def describe(binary: Path, python: Path) -> dict[str, object]:
+def warn_if_busy() -> None:
+    load = os.getloadavg()[0]
+    if load > BUSY_LOAD:
+        say(f"warning: the load is {load:.1f}; other work on this machine makes the figures worthless")
+
+
+def describe(binary: Path, python: Path | None) -> dict[str, object]:
+    """The machine and our side; PyTorch's where its `python` is given."""
+    return _ours(binary) | (_pytorch(python) if python else {})
+
+
+def _ours(binary: Path) -> dict[str, object]:
     return {
         "cpu": _cpu_field("model name") or platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -26,10 +39,20 @@ def describe(binary: Path, python: Path) -> dict[str, object]:
         "paceline": _first_line([binary, "--version"]),
         "commit": _commit(),
         "rustc": _first_line(["rustc", "--version"]),
+    }
+
+
+def _pytorch(python: Path) -> dict[str, object]:
+    return {
         "torch": _first_line([python, "-c", "import torch; print(torch.__version__)"]),
         "numpy": _first_line([python, "-c", "import numpy; print(numpy.__version__)"]),
         "python": _first_line([python, "-c", "import platform; print(platform.python_version())"]),
     }
+
+
+def java_version() -> str:
+    """`java --version` speaks on standard output, unlike `-version`."""
+    return _first_line(["java", "--version"])
 
 
 def simd_flags() -> list[str]:

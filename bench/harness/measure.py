@@ -1,4 +1,4 @@
-"""Time a step from outside: a long run less a short one, over the difference in steps."""
+"""One core: ours and PyTorch, the best of its variants, in turns."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ from pathlib import Path
 from statistics import median
 
 from .case import BenchError, Case, Job
+from .interleave import Pair, take_turns
 from .sides import Ours, PyTorch, Side, variants
 from .toolchain import say
 
-
 PROBE_ROUNDS = 2
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One short and one long run of one side."""
-
-    short_seconds: float
-    long_seconds: float
-    peak_mib: float
-    step_ms: float
-    own_clock_ms: float | None  # what the side itself says, where it does: a check on `step_ms`
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,7 @@ def measure(case: Case, job: Job, ours: Ours, python: Path, repeats: int, skippe
     for repeat in range(repeats):
         # The side that goes first changes, so that a slow drift of the machine favours nobody.
         sides: list[Side] = [ours, peer] if repeat % 2 == 0 else [peer, ours]
-        pairs = _interleaved(case, job, sides)
+        pairs = take_turns(case, job, sides)
         row.ours.append(pairs[ours.name])
         row.peer.append(pairs[peer.name])
         say(
@@ -98,19 +87,3 @@ def _warm_and_compare(case: Case, job: Job, ours: Ours, peer: PyTorch) -> None:
     counts = [side.train(case, job, case.short_steps).event.get("parameters") for side in (ours, peer)]
     if counts[0] is not None and counts[0] != counts[1]:
         raise BenchError(f"`{case.name}` has {counts[0]} parameters with us and {counts[1]} with PyTorch")
-
-
-def _interleaved(case: Case, job: Job, sides: list[Side]) -> dict[str, Pair]:
-    short = {side.name: side.train(case, job, case.short_steps) for side in sides}
-    long = {side.name: side.train(case, job, case.long_steps) for side in sides}
-    pairs = {}
-    for name in short:
-        seconds = long[name].seconds - short[name].seconds
-        pairs[name] = Pair(
-            short_seconds=short[name].seconds,
-            long_seconds=long[name].seconds,
-            peak_mib=max(short[name].peak_mib, long[name].peak_mib),
-            step_ms=1000 * seconds / (case.long_steps - case.short_steps),
-            own_clock_ms=long[name].event.get("own_clock_ms"),
-        )
-    return pairs

@@ -1,13 +1,14 @@
-"""The table, and the files that are kept."""
+"""One core: the table, and the files that are kept."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 
-from .measure import Pair, Row
+from .interleave import Pair
+from .measure import Row
+from .tables import markdown
 from .sides import variants
 
 HEADER = (
@@ -25,24 +26,11 @@ HEADER = (
 
 def table(rows: list[Row]) -> str:
     """One Markdown table, then the repeats it came from."""
-    cells = [HEADER, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in cells]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    lines += ["", "Repeats, ms a step:", ""]
+    lines = [markdown(HEADER, [_cells(row) for row in rows]), "", "Repeats, ms a step:", ""]
     for row in rows:
         lines.append(f"- {row.case.name}: paceline {_repeats(row.ours)}; PyTorch {_repeats(row.peer)}")
         lines += [f"  - left out by hand: PyTorch `{name}`" for name in variants(row.case) if name not in row.probe_ms]
     return "\n".join(lines)
-
-
-def new_folder(parent: Path) -> Path:
-    """`DATE-N` with the first N that is free; `keep` makes it once there is something to keep."""
-    today = date.today().isoformat()
-    number = 1
-    while (parent / f"{today}-{number}").exists():
-        number += 1
-    return parent / f"{today}-{number}"
 
 
 def keep(folder: Path, machine: dict[str, object], rows: list[Row], repeats: int) -> None:

@@ -1,4 +1,4 @@
-"""The two sides: how each is told to train a case for a number of steps."""
+"""The two sides on one core: how each is told to train a case for a number of steps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from .case import BENCH, WORK, BenchError, Case, Job
-from .child import Finished, run_pinned
+from .case import BENCH, WORK, Case, Job
+from .child import Finished, run_pinned, trained
 from .dataset import EXAMPLES
 
 ALL_VARIANTS = ("eager", "channels-last", "compile", "compile-channels-last")
@@ -29,6 +29,7 @@ class Ours:
 
     binary: Path
     name = "paceline"
+    pace = 1.0
 
     def train(self, case: Case, job: Job, steps: int) -> Finished:
         epochs = math.ceil(steps * job.batch / EXAMPLES[job.image_shape[2]])
@@ -37,7 +38,7 @@ class Ours:
         command: list[str | Path] = [self.binary, "train", case.job_file, "--mode", "solo"]
         command += ["--set", f"train.epochs={epochs}", "--set", f"train.steps={steps}"]
         command += ["--output", output, "--events", "json"]
-        return _checked(self.name, run_pinned(command, {}, f"{case.name}-ours-{steps}"), steps * job.batch)
+        return trained(self.name, run_pinned(command, {}, f"{case.name}-ours-{steps}"), steps * job.batch)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class PyTorch:
     python: Path
     variant: str
     name = "PyTorch"
+    pace = 1.0
 
     def train(self, case: Case, job: Job, steps: int) -> Finished:
         command: list[str | Path] = [self.python, PEER, "--network", case.network, "--variant", self.variant]
@@ -55,7 +57,7 @@ class PyTorch:
         command += ["--learning-rate", str(job.learning_rate), "--momentum", str(job.momentum)]
         command += ["--warm-steps", str(case.short_steps)]
         log_name = f"{case.name}-pytorch-{self.variant}-{steps}"
-        return _checked(self.name, run_pinned(command, PEER_ENVIRONMENT, log_name), steps * job.batch)
+        return trained(self.name, run_pinned(command, PEER_ENVIRONMENT, log_name), steps * job.batch)
 
 
 Side = Ours | PyTorch
@@ -64,11 +66,3 @@ Side = Ours | PyTorch
 def variants(case: Case) -> tuple[str, ...]:
     """The peer's variants that can differ for this network."""
     return ALL_VARIANTS if case.has_images else ("eager", "compile")
-
-
-def _checked(name: str, finished: Finished, examples: int) -> Finished:
-    """A side that trained more or fewer examples than asked must not end up in the table."""
-    found = finished.event.get("examples")
-    if found != examples:
-        raise BenchError(f"{name} was asked to train {examples} examples, its `finished` event says {found}")
-    return finished

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p paceline-exchange --bench encode`
 //!
-//! At 64 M elements almost every sent element is on a page of its own, and what is measured is how fast pages are found.
-//! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command puts the buffers on large pages.
+//! At 64 M elements almost every sent element is on a page of its own, and what is measured is how fast pages are found;
+//! hence parameters are on large pages where the system has them.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use paceline_exchange::{Encoder, Instructions, Message, decode_into};
+use paceline_model::Flat;
 
 /// One element in this many is sent.
 const ONE_IN: usize = 1000;
@@ -66,7 +67,8 @@ fn decode(elements: usize, rounds: usize) {
     let mut encoder = Encoder::new(vec![0.0; elements]).expect("a residual that fits");
     let mut message = Vec::new();
     let sent = encoder.encode(&update(elements, 1.0), THRESHOLD, &mut message).expect("a finite update").count as f64;
-    let mut parameters = vec![0.0; elements];
+    // What parameters are in a run: on large pages if there are many.
+    let mut parameters = Flat::zeros(elements);
     decode_into(&message, &mut parameters, 1.0).expect("a message");
     let places: Vec<u32> = (0..elements as u32).filter(|index| parameters[*index as usize] != 0.0).collect();
     let (mut applying, mut touching, mut checking) = (Vec::new(), Vec::new(), Vec::new());

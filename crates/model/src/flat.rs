@@ -1,6 +1,7 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut, Range};
 
+use crate::large_pages;
 use crate::shared_flat::SharedLines;
 
 /// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
@@ -40,7 +41,10 @@ enum Lines<T> {
 impl<T: Number> Flat<T> {
     /// A buffer of `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        Self { lines: Lines::Own(vec![Line([T::default(); LINE]); len.div_ceil(LINE)]), len }
+        let count = len.div_ceil(LINE);
+        let mut lines = room(count);
+        lines.resize(count, Line([T::default(); LINE]));
+        Self { lines: Lines::Own(lines), len }
     }
 
     /// A view of memory that others see too; see [`crate::SharedFlat::view`].
@@ -106,6 +110,13 @@ impl<T: Number> Flat<T> {
     }
 }
 
+/// Room for so many lines, on large pages if it is large.
+fn room<T>(lines: usize) -> Vec<Line<T>> {
+    let mut room = Vec::with_capacity(lines);
+    large_pages::ask_for(room.spare_capacity_mut());
+    room
+}
+
 impl<T> Default for Flat<T> {
     fn default() -> Self {
         Self { lines: Lines::Own(Vec::new()), len: 0 }
@@ -154,6 +165,16 @@ impl<T: Number> PartialEq for Flat<T> {
 #[cfg(test)]
 mod tests {
     use super::Flat;
+
+    #[test]
+    fn a_buffer_that_asks_for_large_pages_is_a_buffer_like_any_other() {
+        let mut large = Flat::<f32>::zeros((64 << 20) / 4 + 5);
+        assert!(large.iter().all(|value| *value == 0.0));
+        let last = large.len() - 1;
+        large[last] = 7.0;
+        let copy = large.clone();
+        assert!(copy == large && copy[last] == 7.0);
+    }
 
     #[test]
     fn is_aligned_to_a_cache_line_and_keeps_its_length() {

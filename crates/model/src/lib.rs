@@ -10,6 +10,7 @@
 
 mod batch;
 mod flat;
+mod large_pages;
 mod model;
 mod shared_flat;
 mod state;

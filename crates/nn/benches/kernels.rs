@@ -29,6 +29,16 @@ const UNTUNED: &str = r#"{"seed": 1, "input": {"image": [32, 32, 3]},
     {"global_pooling": {"pool": "average"}},
     {"dense": {"units": 77, "activation": "relu"}}, {"output": {"units": 10, "activation": "softmax"}}]}"#;
 
+const SMALL_WINDOWS: &str = r#"{"seed": 1, "input": {"image": [32, 32, 3]}, "activation": "relu",
+    "updater": {"nesterovs": {"learning_rate": 0.01, "momentum": 0.9}}, "layers": [
+    {"conv2d": {"filters": 32, "kernel": [3, 3], "padding": "same"}},
+    {"conv2d": {"filters": 32, "kernel": [3, 3], "padding": "same"}}, {"subsampling": {"kernel": [2, 2]}},
+    {"conv2d": {"filters": 64, "kernel": [3, 3], "padding": "same"}},
+    {"conv2d": {"filters": 64, "kernel": [3, 3], "padding": "same"}}, {"subsampling": {"kernel": [2, 2]}},
+    {"conv2d": {"filters": 128, "kernel": [3, 3], "padding": "same"}},
+    {"conv2d": {"filters": 128, "kernel": [3, 3], "padding": "same"}}, {"global_pooling": {"pool": "average"}},
+    {"output": {"units": 10, "activation": "softmax"}}]}"#;
+
 /// Rounds that are measured, and steps of each.
 const ROUNDS: usize = 200;
 const STEPS: u64 = 1;
@@ -39,9 +49,13 @@ fn main() {
     let wanted = std::env::args().nth(1).filter(|a| !a.starts_with("--"));
     let peak = sgemm_rate();
     println!("sgemm, one thread, 1024 × 1024 × 1024: {peak:.0} GFLOP/s (gemm crate)");
-    for (name, json, batch) in
-        [("lenet b128", LENET, 128), ("lenet b32", LENET, 32), ("mlp b128", MLP, 128), ("untuned b64", UNTUNED, 64)]
-    {
+    for (name, json, batch) in [
+        ("lenet b128", LENET, 128),
+        ("lenet b32", LENET, 32),
+        ("mlp b128", MLP, 128),
+        ("untuned b64", UNTUNED, 64),
+        ("small windows b32", SMALL_WINDOWS, 32),
+    ] {
         if wanted.as_ref().is_none_or(|w| name.contains(w.as_str())) {
             measure(name, json, batch, peak);
         }

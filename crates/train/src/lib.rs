@@ -4,7 +4,7 @@
 //!
 //! - [`Worker`]: a replica; its `step` is the whole way of one minibatch.
 //! - [`Exchange`]: how replicas stay together; [`Solo`] is the replica that is alone, [`Synchronous`] ones take every
-//!   step together, [`Averaging`] ones become their mean every few steps, [`Shared`] ones send what has grown large and never wait.
+//!   step together, [`Averaging`] ones become their mean every few steps, [`Shared`] ones send what has grown large and hardly ever wait.
 //!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.

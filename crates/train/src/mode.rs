@@ -20,7 +20,7 @@ pub enum Mode {
     Sync,
     /// Steps on their own; every few steps all become their mean.
     Averaging(AveragingOptions),
-    /// Never waiting: what has grown large in an update is sent, and applied as it comes.
+    /// Hardly ever waiting: what has grown large in an update is sent, and applied as it comes.
     Shared(SharedOptions),
 }
 

@@ -235,19 +235,21 @@ mod x86 {
         unsafe fn sums(vectors: &[Self]) -> Self {
             unsafe {
                 let v: &[Self; 16] = vectors.try_into().expect("as many vectors as lanes");
-                let halves: [Self; 8] = std::array::from_fn(|i| {
+                // Loops, because a closure might be compiled without the caller's instructions.
+                let (mut halves, mut pairs, mut lanes) = ([v[0]; 8], [v[0]; 4], [v[0]; 2]);
+                for i in 0..8 {
                     let (a, b) = (v[i], v[i + 8]);
-                    _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b))
-                });
-                let pairs: [Self; 4] = std::array::from_fn(|i| {
+                    halves[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b));
+                }
+                for i in 0..4 {
                     let (a, b) = (halves[i / 2 * 4 + i % 2], halves[i / 2 * 4 + i % 2 + 2]);
-                    _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps::<0x4e>(a, b))
-                });
+                    pairs[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps::<0x4e>(a, b));
+                }
                 let swap = _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
-                let lanes: [Self; 2] = std::array::from_fn(|i| {
+                for i in 0..2 {
                     let (a, b) = (pairs[2 * i], pairs[2 * i + 1]);
-                    _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, a, b), _mm512_permutex2var_ps(a, swap, b))
-                });
+                    lanes[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, a, b), _mm512_permutex2var_ps(a, swap, b));
+                }
                 let [a, b] = lanes;
                 let swap = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
                 _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, a, b), _mm512_permutex2var_ps(a, swap, b))
@@ -364,8 +366,9 @@ mod x86 {
         unsafe fn sums(vectors: &[Self]) -> Self {
             unsafe {
                 let v: &[Self; 8] = vectors.try_into().expect("as many vectors as lanes");
-                let pairs: [Self; 4] = std::array::from_fn(|i| _mm256_hadd_ps(v[2 * i], v[2 * i + 1]));
-                let (a, b) = (_mm256_hadd_ps(pairs[0], pairs[1]), _mm256_hadd_ps(pairs[2], pairs[3]));
+                let (a, b) = (_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+                let (c, d) = (_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+                let (a, b) = (_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
                 _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
             }
         }

@@ -150,6 +150,20 @@ fn random_network(seed: u64) -> String {
     )
 }
 
+/// Images are worked on in blocks of as many as a vector has lanes; the last block of each batch is not whole.
+#[test]
+fn convolutions_over_tiles_agree_with_the_reference() {
+    for (kernel, padding) in [(3, "same"), (4, "same"), (5, "valid")] {
+        let json = format!(
+            r#"{{"seed": 8, "input": {{"image": [13, 11, 6]}}, "layers": [
+                {{"conv2d": {{"filters": 19, "kernel": [{kernel}, {kernel}], "padding": "{padding}", "activation": "relu"}}}},
+                {{"conv2d": {{"filters": 33, "kernel": [{kernel}, {kernel}], "padding": "{padding}", "activation": "tanh"}}}},
+                {{"global_pooling": {{"pool": "average"}}}}, {{"output": {{"units": 3, "activation": "softmax"}}}}]}}"#
+        );
+        compare(&network(&json), 29, &format!("window of {kernel}"));
+    }
+}
+
 #[test]
 fn batch_norm_with_its_default_epsilon_agrees_on_a_large_batch() {
     let json = r#"{"seed": 3, "input": {"image": [6, 5, 3]}, "layers": [

@@ -43,7 +43,7 @@ fn an_independent_decoder_rebuilds_the_model_from_the_messages() {
     let bitmaps = "train.mode.shared.threshold={ fixed = { threshold = 1e-7 } }";
     let sums = "train.mode.shared.sum_beyond=0";
     for (workers, settings) in
-        [(4, &[][..]), (3, &[sums, "train.checkpoint_every=7"]), (2, &[bitmaps, "train.epochs=1"])]
+        [(4, &[][..]), (3, &[sums, "train.checkpoint={ steps = 7 }"]), (2, &[bitmaps, "train.epochs=1"])]
     {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let sent = train(folder.path(), workers, settings);

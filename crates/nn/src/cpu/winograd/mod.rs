@@ -9,6 +9,7 @@
 //! of as many images as there are lanes is transposed when it is read and when it is written, and between no lane is
 //! wasted whatever the numbers of channels and filters are.
 
+mod frames;
 mod lanes;
 mod multiply;
 mod tiles;
@@ -17,7 +18,6 @@ mod weights;
 
 use std::ops::Range;
 
-use lanes::{from_lanes, to_lanes};
 use multiply::{Blocks, Correlate, Multiply, SPARE, Then};
 use tiles::{Grid, Lines, PANEL, POINTS};
 use transform::SIDE;
@@ -34,6 +34,9 @@ const FAR_FLOATS: usize = 224 * 1024;
 
 /// Floats of inputs at a row of points that should stay in the first-level cache while they meet all filters.
 const NEAR_FLOATS: usize = 4 * 1024;
+
+/// Floats of matrices that are worth fetching for every few rows of tiles.
+const MOST_MATRICES: usize = 1024 * 1024;
 
 /// How a convolution is cut into tiles, computed once.
 pub(super) struct Winograd {
@@ -70,7 +73,7 @@ fn spaced(vectors: usize) -> usize {
 }
 
 impl Winograd {
-    /// The tiles of a convolution, if it can be cut into some.
+    /// The tiles of a convolution, if it can be cut into some and all that belongs to a row of them is small enough.
     pub(super) fn new(conv: Conv, instructions: Instructions) -> Option<Self> {
         let w = &conv.window;
         let plain = w.stride == [1, 1] && w.dilation == [1, 1] && conv.groups == 1;
@@ -97,21 +100,27 @@ impl Winograd {
         let line = SIDE * lanes * pixels(size, tiles[1])[0] * w.channels;
         let sums = SIDE * size * lanes * tiles[1] * conv.filters;
         let points = SIDE * lanes * tiles[1] * (w.channels + conv.filters);
+        let matrices = POINTS * w.channels * conv.filters;
+        if line + sums.max(points) > 2 * FAR_FLOATS || matrices > MOST_MATRICES {
+            return None;
+        }
         let ahead = strips(FAR_FLOATS / (line + sums), near);
         // The more tiles the fewer times lanes are summed for the gradient by the weights.
         let back = strips(FAR_FLOATS / (line + points), usize::MAX);
         Some(Self { conv, lanes, size, tiles, near, ahead, back, blocks })
     }
 
-    /// Whether it costs less than reading the images where they lie, for so many examples.
+    /// Whether it clearly costs less than reading the images where they lie, for so many examples.
     ///
-    /// Counts vectors that are multiplied. A transformed vector costs as much as a few of them, as measured.
+    /// Counts vectors that are multiplied. What else a channel or a filter of a tile costs, and a position of the
+    /// window, was measured against that.
     pub(super) fn pays(&self, examples: usize) -> bool {
         let [channels, filters] = self.channels();
-        let tile = POINTS * channels * filters + 400 * channels + 250 * filters;
+        let outputs = self.size * self.size;
+        let tile = POINTS * channels * filters + (300 + 45 * outputs) * channels + (70 + 50 * outputs) * filters;
         let tiles = examples.div_ceil(self.lanes) * self.tiles[0] * self.tiles[1];
-        let window = self.cells() * channels * filters.div_ceil(self.lanes);
-        tiles * tile < examples * self.conv.window.positions() * window
+        let position = (self.cells() * channels + 15) * filters.div_ceil(self.lanes);
+        10 * tiles * tile < 8 * examples * self.conv.window.positions() * position
     }
 
     fn channels(&self) -> [usize; 2] {
@@ -190,78 +199,6 @@ impl Winograd {
             channels: self.channels()[side],
             plane: strips.planes[side],
         }
-    }
-
-    /// The row of an image that lies in a row of a strip of inputs.
-    fn image_row(&self, strip: &Range<usize>, row: usize) -> Option<usize> {
-        let w = &self.conv.window;
-        (strip.start * self.size + row).checked_sub(w.before[0]).filter(|&row| row < w.height)
-    }
-
-    /// Lays the rows of a strip of inputs side by side, zeros around them.
-    fn frame_inputs(&self, instructions: Instructions, strip: &Range<usize>, images: &[f32], frame: &mut [f32]) {
-        let w = &self.conv.window;
-        let (run, pixel) = (w.width * w.channels, w.channels * self.lanes);
-        for (row, to) in
-            frame.chunks_exact_mut(self.row_floats()[0]).take(pixels(self.size, strip.len())[0]).enumerate()
-        {
-            let Some(y) = self.image_row(strip, row) else {
-                to.fill(0.0);
-                continue;
-            };
-            let (before, to) = to.split_at_mut(w.before[1] * pixel);
-            let (to, after) = to.split_at_mut(run * self.lanes);
-            before.fill(0.0);
-            after.fill(0.0);
-            to_lanes(instructions, images, w.input_len(), y * run, self.lanes, to);
-        }
-    }
-
-    /// The same for slopes by outputs.
-    fn frame_outputs(&self, instructions: Instructions, strip: &Range<usize>, images: &[f32], frame: &mut [f32]) {
-        let w = &self.conv.window;
-        let run = w.out[1] * self.conv.filters;
-        for (row, to) in frame.chunks_exact_mut(self.row_floats()[1]).take(strip.len() * self.size).enumerate() {
-            let y = strip.start * self.size + row;
-            if y >= w.out[0] {
-                to.fill(0.0);
-                continue;
-            }
-            let (to, after) = to.split_at_mut(run * self.lanes);
-            after.fill(0.0);
-            to_lanes(instructions, images, w.positions() * self.conv.filters, y * run, self.lanes, to);
-        }
-    }
-
-    /// Writes the outputs of a strip.
-    fn write_outputs(&self, instructions: Instructions, strip: &Range<usize>, frame: &[f32], images: &mut [f32]) {
-        let w = &self.conv.window;
-        let run = w.out[1] * self.conv.filters;
-        for (row, from) in frame.chunks_exact(self.row_floats()[1]).take(strip.len() * self.size).enumerate() {
-            let y = strip.start * self.size + row;
-            if y < w.out[0] {
-                let image = w.positions() * self.conv.filters;
-                from_lanes(instructions, &from[..run * self.lanes], self.lanes, image, y * run, images);
-            }
-        }
-    }
-
-    /// Writes the rows of slopes by inputs that no later strip adds to, and moves the others up.
-    fn write_slopes(&self, instructions: Instructions, strip: &Range<usize>, frame: &mut [f32], images: &mut [f32]) {
-        let w = &self.conv.window;
-        let run = w.width * w.channels;
-        let floats = self.row_floats()[0];
-        let is_last = strip.end == self.tiles[0];
-        let [rows, done] = pixels(self.size, strip.len());
-        let done = if is_last { rows } else { done };
-        for (row, from) in frame.chunks_exact(floats).take(done).enumerate() {
-            if let Some(y) = self.image_row(strip, row) {
-                let from = &from[w.before[1] * w.channels * self.lanes..][..run * self.lanes];
-                from_lanes(instructions, from, self.lanes, w.input_len(), y * run, images);
-            }
-        }
-        frame.copy_within(done * floats..rows * floats, 0);
-        frame[(rows - done) * floats..].fill(0.0);
     }
 }
 
@@ -383,7 +320,7 @@ pub(super) fn backward(instructions: Instructions, winograd: &Winograd, pass: &m
     weights::transform(Way::ToTaps, taps, blocks.point(), at_points, at_cells);
     for (sums, dweights) in at_cells.chunks_exact(blocks.point()).zip(pass.dweights.chunks_exact_mut(weights)) {
         for (channel, row) in dweights.chunks_exact_mut(filters).enumerate() {
-            (0..filters).for_each(|filter| row[filter] = sums[blocks.at(channel, filter)]);
+            blocks.copy_row(channel, sums, row);
         }
     }
 }

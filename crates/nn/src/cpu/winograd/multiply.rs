@@ -111,8 +111,14 @@ unsafe fn sum<V: Vector, const M: usize>(
     for at in 0..count.min(TALLEST * PANEL) {
         // SAFETY: the caller's pointer has `count` vectors in each plane.
         unsafe {
-            let row = transform::output::<V, M>(std::array::from_fn(|j| products[j * TALLEST * PANEL + at]));
-            (0..M).for_each(|j| row[j].store(to.add(j * plane + at * V::LANES)));
+            let mut row = [products[at]; SIDE];
+            for j in 1..SIDE {
+                row[j] = products[j * TALLEST * PANEL + at];
+            }
+            let row = transform::output::<V, M>(row);
+            for j in 0..M {
+                row[j].store(to.add(j * plane + at * V::LANES));
+            }
         }
     }
 }
@@ -172,7 +178,10 @@ impl Product {
         unsafe {
             let mut total = [[V::splat(0.0); VECTORS]; ROWS];
             for _ in 0..steps {
-                let row: [V; VECTORS] = std::array::from_fn(|j| V::load(b.add(j * V::LANES)));
+                let mut row = [V::splat(0.0); VECTORS];
+                for j in 0..VECTORS {
+                    row[j] = V::load(b.add(j * V::LANES));
+                }
                 for i in 0..ROWS {
                     let value = V::splat(*a.add(i));
                     for j in 0..VECTORS {
@@ -230,11 +239,14 @@ impl Blocks {
         blocks[0] * blocks[1] * self.lanes
     }
 
-    /// Where the sum of two rows lies.
-    pub(super) fn at(self, a: usize, b: usize) -> usize {
+    /// Copies the sums of a row of A with all rows of B out of their blocks.
+    pub(super) fn copy_row(self, row: usize, sums: &[f32], to: &mut [f32]) {
         let wide = self.lanes / BLOCK_ROWS;
-        let block = b / wide * self.rows[0].div_ceil(BLOCK_ROWS) + a / BLOCK_ROWS;
-        block * self.lanes + a % BLOCK_ROWS * wide + b % wide
+        let column = self.rows[0].div_ceil(BLOCK_ROWS) * self.lanes;
+        let first = row / BLOCK_ROWS * self.lanes + row % BLOCK_ROWS * wide;
+        for (to, from) in to.chunks_mut(wide).zip(sums[first..].chunks(column)) {
+            to.copy_from_slice(&from[..to.len()]);
+        }
     }
 }
 
@@ -296,7 +308,10 @@ unsafe fn add_products<V: Vector, const HIGH: usize, const WIDE: usize>(
 ) {
     // SAFETY: the caller's pointers have a vector there.
     unsafe {
-        let row: [V; WIDE] = std::array::from_fn(|j| V::load(b[j].add(at)));
+        let mut row = [V::splat(0.0); WIDE];
+        for j in 0..WIDE {
+            row[j] = V::load(b[j].add(at));
+        }
         for i in 0..HIGH {
             let value = V::load(a[i].add(at));
             for j in 0..WIDE {

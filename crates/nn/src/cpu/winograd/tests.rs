@@ -171,3 +171,18 @@ fn only_plain_windows_are_cut_into_tiles() {
     assert!(!takes(conv([3, 5], [1, 1], [1, 1], 1)) && !takes(conv([3, 3], [1, 1], [1, 1], 2)));
     assert!(!takes(conv([2, 2], [1, 1], [1, 1], 1)) && !takes(conv([6, 6], [1, 1], [1, 1], 1)));
 }
+
+#[test]
+fn tiles_are_taken_where_channels_filters_and_images_are_many() {
+    let conv = |image, filters| {
+        let window = Window::new(image, [5, 5], [1, 1], [1, 1], Padding::Valid).ok().expect("a window that fits");
+        Conv { window, filters, groups: 1 }
+    };
+    // The two convolutions of LeNet.
+    let (first, second) = (conv([28, 28, 1], 20), conv([12, 12, 20], 50));
+    for instructions in Instructions::available() {
+        let pays = |conv, examples| Winograd::new(conv, instructions).is_some_and(|tiles| tiles.pays(examples));
+        assert!(pays(second, 128) && pays(second, 32), "{instructions:?}");
+        assert!(!pays(second, 1) && !pays(first, 128), "{instructions:?}");
+    }
+}

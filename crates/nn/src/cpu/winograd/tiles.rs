@@ -16,6 +16,35 @@ pub(super) const POINTS: usize = SIDE * SIDE;
 /// Tiles that share a panel of a plane, as the products want it.
 pub(super) const PANEL: usize = 2;
 
+/// Vectors a stride apart. No closure: it might be compiled without the caller's instructions.
+#[inline(always)]
+unsafe fn load<V: Vector, const N: usize>(from: *const f32, stride: usize) -> [V; N] {
+    // SAFETY: the caller's pointer reaches them all.
+    unsafe {
+        let mut all = [V::splat(0.0); N];
+        for i in 0..N {
+            all[i] = V::load(from.add(i * stride));
+        }
+        all
+    }
+}
+
+#[inline(always)]
+unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32, stride: usize) {
+    for i in 0..N {
+        // SAFETY: the caller's pointer reaches them all.
+        unsafe { all[i].store(to.add(i * stride)) };
+    }
+}
+
+#[inline(always)]
+unsafe fn add<V: Vector, const N: usize>(all: [V; N], to: *mut f32, stride: usize) {
+    for i in 0..N {
+        // SAFETY: the caller's pointer reaches them all.
+        unsafe { V::load(to.add(i * stride)).add(all[i]).store(to.add(i * stride)) };
+    }
+}
+
 /// Rows of tiles over a frame of inputs, and one line of vectors for each of them at each row of points.
 #[derive(Clone, Copy)]
 pub(super) struct Lines {
@@ -159,8 +188,8 @@ impl Work for InputDown<'_> {
             |pixel, line| {
                 // SAFETY: `Lines::check` held that pixels and lines lie in the slices.
                 unsafe {
-                    let column = transform::input(std::array::from_fn(|i| V::load(frame.add(pixel + i * down))));
-                    (0..SIDE).for_each(|i| column[i].store(to.add(line + i * plane)));
+                    let column = transform::input::<V>(load(frame.add(pixel), down));
+                    store(column, to.add(line), plane);
                 }
             },
         );
@@ -183,8 +212,8 @@ impl Work for InputAcross<'_> {
             |_, pixel, at| {
                 // SAFETY: `Grid::check` held that tiles lie in the line and in the planes.
                 unsafe {
-                    let row = transform::input(std::array::from_fn(|j| V::load(line.add(pixel + j * right))));
-                    (0..SIDE).for_each(|j| row[j].store(planes.add(at + j * plane)));
+                    let row = transform::input::<V>(load(line.add(pixel), right));
+                    store(row, planes.add(at), plane);
                 }
             },
         );
@@ -207,11 +236,8 @@ impl Work for SlopesAcross<'_> {
             |_, pixel, at| {
                 // SAFETY: `Grid::check` held that tiles lie in the line and in the planes.
                 unsafe {
-                    let row = transform::input_slope(std::array::from_fn(|j| V::load(planes.add(at + j * plane))));
-                    for j in 0..SIDE {
-                        let to = line.add(pixel + j * right);
-                        V::load(to).add(row[j]).store(to);
-                    }
+                    let row = transform::input_slope::<V>(load(planes.add(at), plane));
+                    add(row, line.add(pixel), right);
                 }
             },
         );
@@ -234,11 +260,8 @@ impl Work for SlopesDown<'_> {
             |pixel, line| {
                 // SAFETY: `Lines::check` held that pixels and lines lie in the slices.
                 unsafe {
-                    let column = transform::input_slope(std::array::from_fn(|i| V::load(from.add(line + i * plane))));
-                    for i in 0..SIDE {
-                        let to = frame.add(pixel + i * down);
-                        V::load(to).add(column[i]).store(to);
-                    }
+                    let column = transform::input_slope::<V>(load(from.add(line), plane));
+                    add(column, frame.add(pixel), down);
                 }
             },
         );
@@ -283,12 +306,11 @@ impl Output<'_> {
                 unsafe {
                     let bias = V::splat(self.bias.get(filter).copied().unwrap_or(0.0));
                     for j in 0..M {
-                        let from = planes.add(j * plane + at);
-                        let column =
-                            transform::output::<V, M>(std::array::from_fn(|i| V::load(from.add(i * M * plane))));
+                        let mut column = transform::output::<V, M>(load(planes.add(at + j * plane), M * plane));
                         for i in 0..M {
-                            floor.max(column[i].add(bias)).store(frame.add(pixel + i * down + j * right));
+                            column[i] = floor.max(column[i].add(bias));
                         }
+                        store(column, frame.add(pixel + j * right), down);
                     }
                 }
             },
@@ -330,16 +352,14 @@ impl OutputSlopes<'_> {
             |_, pixel, at| {
                 // SAFETY: `Grid::check` held that tiles lie in the frame and in the planes.
                 unsafe {
-                    let half = std::array::from_fn(|j| {
-                        let from = frame.add(pixel + j * right);
-                        let mut sum = V::splat(0.0);
-                        for i in 0..M {
-                            sum = sum.add_product(V::load(from.add(i * down)), V::splat(factors[i]));
+                    let mut half = [V::splat(0.0); M];
+                    for i in 0..M {
+                        let pixels = load::<V, M>(frame.add(pixel + i * down), right);
+                        for j in 0..M {
+                            half[j] = half[j].add_product(pixels[j], V::splat(factors[i]));
                         }
-                        sum
-                    });
-                    let row = transform::output_slope::<V, M>(half);
-                    (0..SIDE).for_each(|j| row[j].store(planes.add(at + j * plane)));
+                    }
+                    store(transform::output_slope::<V, M>(half), planes.add(at), plane);
                 }
             },
         );

@@ -4,6 +4,7 @@
 //! of the points, Bᵀ interpolates (Lavin and Gray, 2015, for m = 4 and r = 3). Only A and G depend on m.
 
 #![expect(unsafe_code, reason = "vectors may only be used where the machine has their instructions")]
+#![expect(clippy::needless_range_loop, reason = "an index is also a power")]
 // SAFETY of every block below: the caller checked the instructions of `V`.
 
 use super::super::vector::Vector;
@@ -86,10 +87,12 @@ pub(super) unsafe fn output_slope<V: Vector, const M: usize>(dy: [V; M]) -> [V; 
         // Sums of even and of odd powers, at 1 and at 2; the odd ones at 2 are halved.
         let [mut near, mut near_odd, mut far, mut far_odd] = [dy[0], dy[1], dy[0], dy[1]];
         for j in 2..M {
-            let slot = if j % 2 == 0 { [&mut near, &mut far] } else { [&mut near_odd, &mut far_odd] };
-            let [near, far] = slot;
-            *near = near.add(dy[j]);
-            *far = plus_times(*far, (1 << (j - j % 2)) as f32, dy[j]);
+            let power = (1 << (j - j % 2)) as f32;
+            if j % 2 == 0 {
+                (near, far) = (near.add(dy[j]), plus_times(far, power, dy[j]));
+            } else {
+                (near_odd, far_odd) = (near_odd.add(dy[j]), plus_times(far_odd, power, dy[j]));
+            }
         }
         [
             dy[0],

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
 
-/// Replicas that never wait for each other: each puts its update into a residual, sends what has grown large, and applies
+/// Replicas that wait only for one that is far behind: each puts its update into a residual, sends what has grown large, and applies
 /// what it and the others have sent, as it comes.
 ///
 /// When all have settled, every replica is where it began less all messages ever sent, and what was put in and not sent

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Two workers of one process against two runs that know nothing of each other. `bench/README.md` says how to read it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+if sys.version_info < (3, 11):
+    sys.exit(f"error: expected Python 3.11 or later, found {sys.version.split()[0]}")
+
+from harness.case import BenchError, Case, read_job
+from harness.child import two_cores
+from harness.dataset import ensure_dataset
+from harness.machine import describe, warn_if_busy
+from harness.scaling import as_json, measure, table
+from harness.tables import folder_for, keep
+from harness.teams import MODES
+from harness.toolchain import build_binary, existing_binary, say, shown
+
+REPEATS = 5
+CASES = (
+    Case("lenet-b128", "lenet", short_steps=20, long_steps=440),
+    Case("mlp-b128", "mlp", short_steps=40, long_steps=1040),
+)
+
+
+def main() -> None:
+    options = parse_options()
+    two_cores()  # fail before anything is built
+    binary = existing_binary(options.binary) if options.binary else build_binary()
+    warn_if_busy()
+    machine = describe(binary, None)
+    repeats = 1 if options.quick else REPEATS
+
+    folder = folder_for("scaling", options.quick)
+    rows = []
+    for case in [case for case in CASES if not options.only or case.name in options.only]:
+        job = read_job(case.job_file)
+        if ensure_dataset(job):
+            say(f"wrote `{shown(job.images)}`")
+        rows.append(measure(case.quick() if options.quick else case, job, binary, options.mode or MODES, repeats))
+        results = {"kind": "scaling", "machine": machine, "repeats": repeats, "networks": list(map(as_json, rows))}
+        keep(folder, results, table(rows))  # after every network: a later failure must not cost the earlier ones
+
+    print(table(rows), flush=True)
+    say(f"kept in `{shown(folder)}`")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smoke run: few steps, one repeat, not kept")
+    parser.add_argument("--mode", action="append", choices=MODES, help="only this mode (repeatable)")
+    parser.add_argument("--only", action="append", choices=[c.name for c in CASES], help="only this network (repeatable)")
+    parser.add_argument("--binary", type=Path, help="use this `paceline` instead of building one")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BenchError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
