@@ -69,7 +69,7 @@ pub(crate) enum Mode {
     Sync,
     /// Steps on their own; every few steps all become their mean (`train.mode.averaging.frequency`)
     Averaging,
-    /// Never waiting: what has grown large in an update is sent, and applied as it comes
+    /// Hardly waiting: what has grown large in an update is sent, and applied as it comes
     Shared,
 }
 

@@ -1,6 +1,6 @@
 use crate::form::{Form, bitmap, dense, sparse};
 use crate::header::{Header, is_threshold};
-use crate::kernel::absorb;
+use crate::kernel::{Absorbed, absorb};
 use crate::planes::Planes;
 use crate::{Clipped, Error, Instructions, Norms, residual};
 
@@ -12,6 +12,8 @@ use crate::{Clipped, Error, Instructions, Norms, residual};
 pub struct Encoder {
     residual: Vec<f32>,
     planes: Planes,
+    /// Of the update that comes in parts: its threshold, and what was found in it so far.
+    parts: Option<(f32, Absorbed)>,
     instructions: Instructions,
 }
 
@@ -50,7 +52,7 @@ impl Encoder {
         }
         finite("residual", &residual)?;
         let planes = Planes::new(residual.len());
-        Ok(Self { residual, planes, instructions })
+        Ok(Self { residual, planes, parts: None, instructions })
     }
 
     /// What was put in and not sent yet.
@@ -67,12 +69,45 @@ impl Encoder {
     pub fn encode(&mut self, update: &[f32], threshold: f32, message: &mut Vec<u8>) -> Result<Sent, Error> {
         message.clear();
         same_length(&self.residual, update)?;
+        self.begin(threshold)?;
+        self.absorb(0, update);
+        let is_finite = self.parts.is_some_and(|(_, absorbed)| absorbed.is_finite());
+        if !is_finite {
+            finite("update", update)?;
+        }
+        self.finish(message)
+    }
+
+    /// Begins a message whose update comes in parts, in any order: [`Encoder::absorb`] each of them once, and
+    /// [`Encoder::finish`]. The message is that of [`Encoder::encode`]; parts that are in the cache cost less.
+    pub fn begin(&mut self, threshold: f32) -> Result<(), Error> {
         if !is_threshold(threshold) {
             return Err(Error::BadThreshold { found: threshold });
         }
-        let absorbed = absorb(self.instructions, update, &mut self.residual, threshold, &mut self.planes);
-        if !f32::from_bits(absorbed.largest).is_finite() {
-            finite("update", update)?;
+        self.planes.clear();
+        self.parts = Some((threshold, Absorbed::NOTHING));
+        Ok(())
+    }
+
+    /// Adds the part of an update that begins at element `start`.
+    ///
+    /// # Panics
+    ///
+    /// If no message was begun, or the part goes beyond the end.
+    pub fn absorb(&mut self, start: usize, part: &[f32]) {
+        let (threshold, found) = self.parts.as_mut().expect("a message was begun");
+        found.merge(absorb(self.instructions, start, part, &mut self.residual, *threshold, &mut self.planes));
+    }
+
+    /// Writes the message of an update that came in parts. Errors are those of [`Encoder::encode`].
+    ///
+    /// # Panics
+    ///
+    /// If no message was begun.
+    pub fn finish(&mut self, message: &mut Vec<u8>) -> Result<Sent, Error> {
+        message.clear();
+        let (threshold, absorbed) = self.parts.take().expect("a message was begun");
+        if !absorbed.is_finite() {
             finite("residual", &self.residual)?;
         }
         let header = header(self.residual.len(), absorbed.count, threshold);

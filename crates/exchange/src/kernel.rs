@@ -16,7 +16,7 @@
 
 use crate::Instructions;
 use crate::instructions::Set;
-use crate::planes::{BLOCK, Planes};
+use crate::planes::{BLOCK, Planes, Words};
 
 /// What the pass has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,33 +28,56 @@ pub(crate) struct Absorbed {
     pub(crate) largest: u32,
 }
 
-/// Adds `update` to `residual` and moves what has reached `threshold` into `planes`.
+impl Absorbed {
+    pub(crate) const NOTHING: Self = Self { count: 0, largest: 0 };
+
+    pub(crate) fn is_finite(&self) -> bool {
+        f32::from_bits(self.largest).is_finite()
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.largest = self.largest.max(other.largest);
+    }
+}
+
+/// Adds `update` to the part of `residual` that begins at `start`, and moves what has reached `threshold` into `planes`,
+/// where nothing of that part may be sent yet.
 pub(crate) fn absorb(
     instructions: Instructions,
+    start: usize,
     update: &[f32],
     residual: &mut [f32],
     threshold: f32,
     planes: &mut Planes,
 ) -> Absorbed {
-    assert_eq!(update.len(), residual.len(), "the encoder compares the lengths");
     assert_eq!(planes.sent.len(), residual.len().div_ceil(BLOCK), "the planes are made for this residual");
+    let residual = &mut residual[start..start + update.len()];
+    // Up to the next block, whole blocks, and the rest.
+    let first = (start.next_multiple_of(BLOCK) - start).min(update.len());
+    let (update_first, update) = update.split_at(first);
+    let (residual_first, residual) = residual.split_at_mut(first);
     let (update_blocks, update_rest) = update.as_chunks::<BLOCK>();
     let (residual_blocks, residual_rest) = residual.as_chunks_mut::<BLOCK>();
+    let block = (start + first) / BLOCK;
+    let words = planes.words(block..block + update_blocks.len());
     let mut absorbed = match instructions.0 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Instructions` exists only for what this machine has.
-        Set::Avx512 => unsafe { wide::blocks(update_blocks, residual_blocks, threshold, planes) },
+        Set::Avx512 => unsafe { wide::blocks(update_blocks, residual_blocks, threshold, words) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Set::Avx2 => unsafe { half::blocks(update_blocks, residual_blocks, threshold, planes) },
-        Set::Portable => portable_blocks(update_blocks, residual_blocks, threshold, planes),
+        Set::Avx2 => unsafe { half::blocks(update_blocks, residual_blocks, threshold, words) },
+        Set::Portable => portable_blocks(update_blocks, residual_blocks, threshold, words),
     };
-    if !residual_rest.is_empty() {
-        let (sent, negative, largest) = portable(update_rest, residual_rest, threshold);
-        let last = planes.sent.len() - 1;
-        (planes.sent[last], planes.negative[last]) = (sent, negative);
-        absorbed.count += sent.count_ones() as usize;
-        absorbed.largest = absorbed.largest.max(largest);
+    let rest_at = block * BLOCK + update_blocks.len() * BLOCK;
+    for (at, update, residual) in [(start, update_first, residual_first), (rest_at, update_rest, residual_rest)] {
+        if !update.is_empty() {
+            let (sent, negative, largest) = portable(update, residual, threshold);
+            planes.sent[at / BLOCK] |= sent << (at % BLOCK);
+            planes.negative[at / BLOCK] |= negative << (at % BLOCK);
+            absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
+        }
     }
     absorbed
 }
@@ -63,14 +86,13 @@ fn portable_blocks(
     update: &[[f32; BLOCK]],
     residual: &mut [[f32; BLOCK]],
     threshold: f32,
-    planes: &mut Planes,
+    words: Words<'_>,
 ) -> Absorbed {
-    let mut absorbed = Absorbed { count: 0, largest: 0 };
+    let mut absorbed = Absorbed::NOTHING;
     for (block, (update, residual)) in update.iter().zip(residual).enumerate() {
         let (sent, negative, largest) = portable(update, residual, threshold);
-        (planes.sent[block], planes.negative[block]) = (sent, negative);
-        absorbed.count += sent.count_ones() as usize;
-        absorbed.largest = absorbed.largest.max(largest);
+        (words.sent[block], words.negative[block]) = (sent, negative);
+        absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
     }
     absorbed
 }
@@ -101,21 +123,21 @@ fn portable(update: &[f32], residual: &mut [f32], threshold: f32) -> (u64, u64, 
 mod wide {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Planes};
+    use super::{Absorbed, BLOCK, Words};
 
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn blocks(
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
         threshold: f32,
-        planes: &mut Planes,
+        words: Words<'_>,
     ) -> Absorbed {
         const LANES: usize = 16;
         let thresholds = _mm512_set1_ps(threshold);
         let sign = _mm512_set1_epi32(i32::MIN);
         let mut largest = _mm512_setzero_si512();
         let mut count = 0;
-        let words = planes.sent.iter_mut().zip(&mut planes.negative);
+        let words = words.sent.iter_mut().zip(words.negative);
         for ((update, residual), (sent_word, negative_word)) in update.iter().zip(residual).zip(words) {
             let (mut sent, mut negative) = (0, 0);
             for at in (0..BLOCK).step_by(LANES) {
@@ -146,21 +168,21 @@ mod wide {
 mod half {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Planes};
+    use super::{Absorbed, BLOCK, Words};
 
     #[target_feature(enable = "avx2,popcnt")]
     pub(super) fn blocks(
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
         threshold: f32,
-        planes: &mut Planes,
+        words: Words<'_>,
     ) -> Absorbed {
         const LANES: usize = 8;
         let thresholds = _mm256_set1_ps(threshold);
         let sign = _mm256_set1_ps(-0.0);
         let mut largest = _mm256_setzero_si256();
         let mut count = 0;
-        let words = planes.sent.iter_mut().zip(&mut planes.negative);
+        let words = words.sent.iter_mut().zip(words.negative);
         for ((update, residual), (sent_word, negative_word)) in update.iter().zip(residual).zip(words) {
             let (mut sent, mut negative) = (0, 0);
             for at in (0..BLOCK).step_by(LANES) {
@@ -202,7 +224,7 @@ mod tests {
         for instructions in Instructions::available() {
             let mut residual = vec![-0.0; 150];
             let mut planes = Planes::new(150);
-            let absorbed = absorb(instructions, &update, &mut residual, 0.5, &mut planes);
+            let absorbed = absorb(instructions, 0, &update, &mut residual, 0.5, &mut planes);
             let mut found = Vec::new();
             planes.for_each_sent(|index, is_negative| found.push((index, is_negative)));
             let expected: Vec<_> = (0..=37).map(|i| (i, true)).chain((113..150).map(|i| (i, false))).collect();

@@ -9,6 +9,12 @@ pub(crate) struct Planes {
     pub(crate) negative: Vec<u64>,
 }
 
+/// Some words of the planes, to be written.
+pub(crate) struct Words<'a> {
+    pub(crate) sent: &'a mut [u64],
+    pub(crate) negative: &'a mut [u64],
+}
+
 /// Elements of one word.
 pub(crate) const BLOCK: usize = 64;
 
@@ -17,6 +23,17 @@ impl Planes {
     pub(crate) fn new(elements: usize) -> Self {
         let words = elements.div_ceil(BLOCK);
         Self { sent: vec![0; words], negative: vec![0; words] }
+    }
+
+    /// None is sent any more.
+    pub(crate) fn clear(&mut self) {
+        self.sent.fill(0);
+        self.negative.fill(0);
+    }
+
+    /// The words of these blocks.
+    pub(crate) fn words(&mut self, blocks: std::ops::Range<usize>) -> Words<'_> {
+        Words { sent: &mut self.sent[blocks.clone()], negative: &mut self.negative[blocks] }
     }
 
     /// Calls `visit` with the index of every sent element, in order, and whether it is negative.

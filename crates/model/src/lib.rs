@@ -17,6 +17,6 @@ mod state;
 
 pub use batch::{Batch, Targets};
 pub use flat::{Flat, Number};
-pub use model::{Error, Loss, Model, Progress, train_in_turn};
+pub use model::{Error, Loss, Model, Progress, TakeUpdate, train_in_turn, update_in_turn};
 pub use shared_flat::SharedFlat;
 pub use state::State;

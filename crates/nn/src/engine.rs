@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, train_in_turn};
+use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, TakeUpdate, train_in_turn, update_in_turn};
 
 use crate::Network;
 use crate::cpu::{Cpu, Instructions};
@@ -81,6 +81,21 @@ impl Model for Engine {
         self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step)
     }
 
+    fn update_in_parts(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        take: &mut TakeUpdate<'_>,
+    ) -> Result<Loss, Error> {
+        if !self.segments.is_element_wise() {
+            return update_in_turn(self, batch, state, progress, take);
+        }
+        let State { parameters, gradient, slots, running } = state;
+        let step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
+        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOut { step, take })
+    }
+
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
         let (rows, loss) = self.executor.predict(batch, &state.parameters, &state.running)?;
         outputs.clear();
@@ -129,6 +144,28 @@ impl Take<f32> for Step<'_> {
             let parameters = &mut parameters[part.clone()];
             let place = Place { parameters, gradient, slots: self.slots, range: part };
             self.segments.step(place, self.weight, self.progress);
+        }
+    }
+}
+
+/// Hands out the update of each part as soon as its gradient is there.
+struct HandOut<'a, 'b> {
+    step: Step<'a>,
+    take: &'a mut TakeUpdate<'b>,
+}
+
+impl Take<f32> for HandOut<'_, '_> {
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        self.step.will_read(part)
+    }
+
+    fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
+        if !part.is_empty() {
+            let Step { segments, slots, weight, progress } = &mut self.step;
+            let parameters = &mut parameters[part.clone()];
+            let place = Place { parameters, gradient: &mut *gradient, slots, range: part.clone() };
+            segments.update_place(place, *weight, *progress);
+            (self.take)(part, gradient);
         }
     }
 }

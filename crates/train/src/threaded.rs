@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, Targets};
+use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, TakeUpdate, Targets};
 use paceline_nn::{Engine, Network};
 
 /// One engine per thread. The first works on the thread that asks; with one alone nothing is cut.
@@ -101,6 +101,19 @@ impl Model for Threaded {
         match self.others.is_empty() {
             true => self.engine.train(batch, state, progress),
             false => paceline_model::train_in_turn(self, batch, state, progress),
+        }
+    }
+
+    fn update_in_parts(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        take: &mut TakeUpdate<'_>,
+    ) -> Result<Loss, Error> {
+        match self.others.is_empty() {
+            true => self.engine.update_in_parts(batch, state, progress, take),
+            false => paceline_model::update_in_turn(self, batch, state, progress, take),
         }
     }
 }

@@ -36,18 +36,22 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let (attends, weight) = (batch.examples() == 0, batch.weight());
+        let takes = !attends && self.exchange.takes_parts()?;
         let loss = if attends {
             self.state.gradient.fill(0.0);
             Loss::default()
         } else if self.exchange.steps_alone() {
             self.model.train(batch, &mut self.state, self.progress)?
+        } else if takes {
+            let Self { model, state, exchange, progress } = self;
+            model.update_in_parts(batch, state, *progress, &mut |part, update| exchange.take(part, update))?
         } else {
             self.model.gradient(batch, &mut self.state)?
         };
         if !loss.sum.is_finite() {
             return Ok(StepReport { loss, moved: Exchanged::default() });
         }
-        if !self.exchange.steps_alone() {
+        if !self.exchange.steps_alone() && !takes {
             let mine = self.exchange.reduce(&mut self.state, weight)?;
             let mut start = mine.range.start;
             while start < mine.range.end {

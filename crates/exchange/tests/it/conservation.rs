@@ -30,6 +30,35 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
+    fn an_update_in_parts_gives_the_message_of_the_whole(
+        steps in reference::steps(6),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        backwards in any::<bool>(),
+    ) {
+        let elements = steps[0].update.len();
+        let mut whole = Encoder::new(vec![0.0; elements]).expect("a short residual");
+        let mut parts = whole.clone();
+        let (mut expected, mut message) = (Vec::new(), Vec::new());
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(elements + 1)).chain([0, elements]).collect();
+        ends.sort_unstable();
+        for step in &steps {
+            let Some(threshold) = step.threshold else { continue };
+            let sent = whole.encode(&step.update, threshold, &mut expected).expect("a finite update");
+            parts.begin(threshold).expect("a good threshold");
+            let mut ranges: Vec<_> = ends.windows(2).map(|pair| pair[0]..pair[1]).collect();
+            if backwards {
+                ranges.reverse();
+            }
+            for range in ranges {
+                parts.absorb(range.start, &step.update[range]);
+            }
+            prop_assert_eq!(parts.finish(&mut message).expect("a finite update"), sent);
+            prop_assert_eq!(&message, &expected);
+            prop_assert_eq!(parts.residual(), whole.residual());
+        }
+    }
+
+    #[test]
     fn what_was_sent_plus_the_residual_is_what_was_put_in(steps in reference::steps(12)) {
         let elements = steps[0].update.len();
         let mut encoder = Encoder::new(vec![0.0; elements]).expect("a short residual");

@@ -128,6 +128,15 @@ impl SegmentTable {
 
     /// Updates and applies in one pass, where [`Self::is_element_wise`] holds.
     pub(crate) fn step(&mut self, place: Place<'_>, weight: f32, progress: Progress) {
+        self.go(place, weight, progress, Into::Parameters);
+    }
+
+    /// Turns the gradient of a place into an update, where [`Self::is_element_wise`] holds.
+    pub(crate) fn update_place(&mut self, place: Place<'_>, weight: f32, progress: Progress) {
+        self.go(place, weight, progress, Into::Gradient);
+    }
+
+    fn go(&mut self, place: Place<'_>, weight: f32, progress: Progress, into: Into) {
         let mean = if weight > 0.0 { 1.0 / weight } else { 0.0 };
         let Place { parameters, gradient, slots, range } = place;
         let first = self.segments.partition_point(|s| s.range.end <= range.start);
@@ -140,7 +149,7 @@ impl SegmentTable {
             let inner = cut.start - range.start..cut.end - range.start;
             let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
             let place = Place { parameters, gradient, slots: &mut *slots, range: cut };
-            self.run(index, place, mean, 1.0, progress, Into::Parameters);
+            self.run(index, place, mean, 1.0, progress, into);
         }
     }
 

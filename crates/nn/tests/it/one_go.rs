@@ -1,6 +1,6 @@
-//! A step in one go, against gradient, update and application in turn: the same bits.
+//! A step in one go, against gradient, update and application in turn: the same bits. So with an update in parts.
 
-use paceline_model::{Model, Progress, train_in_turn};
+use paceline_model::{Batch, Model, Progress, State, train_in_turn, update_in_turn};
 use paceline_nn::{Engine, Instructions};
 
 use crate::networks::{batch_for, network};
@@ -15,6 +15,7 @@ fn compare(json: &str) {
         for (iteration, examples) in [(0, 150), (1, 150), (2, 7)] {
             let batch = batch_for(&network, examples, 17 + iteration);
             let progress = Progress { iteration, epoch: 0 };
+            compare_updates(&batch, progress, &mut one, &mut other, &at_once);
             let found = one.train(&batch, &mut at_once, progress).expect("a batch that fits");
             let expected = train_in_turn(&mut other, &batch, &mut in_turn, progress).expect("a batch that fits");
             assert_eq!(found, expected, "{instructions:?}: loss");
@@ -24,6 +25,23 @@ fn compare(json: &str) {
         }
         assert!(at_once.parameters != one.initial_state().parameters, "something was learned");
     }
+}
+
+/// The update alone, in parts as they come and part by part in turn.
+fn compare_updates(batch: &Batch, progress: Progress, one: &mut Engine, other: &mut Engine, state: &State) {
+    let (mut at_once, mut in_turn) = (state.clone(), state.clone());
+    let length = state.parameters.len();
+    let (mut found, mut expected) = (vec![f32::NAN; length], vec![f32::NAN; length]);
+    let loss = one.update_in_parts(batch, &mut at_once, progress, &mut |part, update| {
+        found[part].copy_from_slice(update);
+    });
+    let expected_loss = update_in_turn(other, batch, &mut in_turn, progress, &mut |part, update| {
+        expected[part].copy_from_slice(update);
+    });
+    assert_eq!(loss.expect("a batch that fits"), expected_loss.expect("a batch that fits"));
+    assert!(found == expected, "every part was handed out, with the same bits");
+    assert!(at_once.slots == in_turn.slots && at_once.running == in_turn.running);
+    assert!(at_once.parameters == state.parameters, "nothing was applied");
 }
 
 #[test]

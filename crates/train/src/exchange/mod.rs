@@ -37,6 +37,16 @@ pub trait Exchange: Send {
         let _ = (state, part);
     }
 
+    /// Whether this step's update is wanted in parts as soon as they are there, and not as a whole in [`Self::finish`].
+    fn takes_parts(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Takes a part of the update; what is left of it means nothing.
+    fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
+        let _ = (part, update);
+    }
+
     /// Whether an update is taken off the parameters as it is, and not left to [`Self::finish`].
     fn applies(&self) -> bool {
         true
@@ -88,6 +98,14 @@ impl Exchange for Box<dyn Exchange> {
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {
         (**self).gather(state, part);
+    }
+
+    fn takes_parts(&mut self) -> Result<bool, Error> {
+        (**self).takes_parts()
+    }
+
+    fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
+        (**self).take(part, update);
     }
 
     fn applies(&self) -> bool {

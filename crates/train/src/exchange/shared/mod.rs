@@ -2,6 +2,7 @@ mod dump;
 mod options;
 mod traffic;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +37,8 @@ pub struct Shared {
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
     message: Vec<u8>,
+    /// Whether the update of this step has come in parts.
+    took_parts: bool,
     tally: Tally,
     /// The weight of the examples since the replicas were one.
     seen: f32,
@@ -99,6 +102,7 @@ impl Shared {
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
                 message: Vec::new(),
+                took_parts: false,
                 tally: Tally::default(),
                 seen: 0.0,
                 position: 0,
@@ -135,6 +139,14 @@ impl Shared {
         }
         team.gate.wait_until(is_near)?;
         Ok(true)
+    }
+
+    /// What an update counts for among those of all replicas.
+    fn scale(&self, update: &mut [f32]) {
+        if self.combine == Combine::Mean {
+            let share = 1.0 / self.team.inboxes.len() as f32;
+            update.iter_mut().for_each(|update| *update *= share);
+        }
     }
 
     /// Applies what has come from the others. `sum` is free to use.
@@ -174,14 +186,29 @@ impl Exchange for Shared {
         false
     }
 
+    fn takes_parts(&mut self) -> Result<bool, Error> {
+        // The first threshold is found from the whole update.
+        self.took_parts = self.threshold.current().is_some();
+        if let Some(threshold) = self.threshold.current() {
+            self.encoder.begin(threshold)?;
+        }
+        Ok(self.took_parts)
+    }
+
+    fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
+        self.scale(update);
+        self.encoder.absorb(part.start, update);
+    }
+
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
         let State { parameters, gradient: update, .. } = state;
-        if self.combine == Combine::Mean {
-            let share = 1.0 / self.team.inboxes.len() as f32;
-            update.iter_mut().for_each(|update| *update *= share);
-        }
-        let threshold = self.threshold.for_update(update);
-        let sent = self.encoder.encode(update, threshold, &mut self.message)?;
+        let sent = if std::mem::take(&mut self.took_parts) {
+            self.encoder.finish(&mut self.message)?
+        } else {
+            self.scale(update);
+            let threshold = self.threshold.for_update(update);
+            self.encoder.encode(update, threshold, &mut self.message)?
+        };
         self.threshold.observe(&sent);
         self.tally.add(&sent);
         if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.position, sent.threshold)) {
