@@ -30,9 +30,12 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// About a millisecond: members of a team that is well matched come at nearly the same time, and a wake-up costs as much
-/// as a good part of that. Looking is made to cost next to nothing, because whoever is waited for may share the core.
-const LOOKS: u32 = 20_000;
+/// A short while: members of a team that is well matched come at nearly the same time, and a wake-up costs as much as
+/// some milliseconds of waiting do.
+const LOOKS: u32 = 1000;
+
+/// Then others who need the core, such as the loaders, get it; nobody does most of the time.
+const OFFERS: u32 = 10_000;
 
 impl Gate {
     pub(crate) fn new(members: usize) -> Self {
@@ -69,6 +72,11 @@ impl Gate {
         while looks > 0 && waits() {
             std::hint::spin_loop();
             looks -= 1;
+        }
+        let mut offers = if self.looks > 0 { OFFERS } else { 0 };
+        while offers > 0 && waits() {
+            std::thread::yield_now();
+            offers -= 1;
         }
         if waits() {
             let mut state = self.lock();

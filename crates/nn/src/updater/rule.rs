@@ -225,6 +225,15 @@ fn element_wise<const N: usize>(
     }
 }
 
+/// Whatever an updater remembers below this is nothing: what no gradient comes for any more would fade into numbers so
+/// small that the processor takes ten times as long for them, some hundred steps after a unit has died.
+const LEAST: f32 = 1e-30;
+
+#[inline(always)]
+fn worth_keeping(value: f32) -> f32 {
+    if value.abs() < LEAST { 0.0 } else { value }
+}
+
 /// Elements that are worked on together, so that the compiler sees a vector and no chance of overlap.
 const LANES: usize = 16;
 
@@ -248,7 +257,7 @@ fn each<const N: usize, const APPLY: bool>(
                 for lane in 0..LANES {
                     let (one, new) = f(gradient[lane], parameters[lane], std::array::from_fn(|n| kept[n][lane]));
                     update[lane] = one;
-                    (0..N).for_each(|n| kept[n][lane] = new[n]);
+                    (0..N).for_each(|n| kept[n][lane] = worth_keeping(new[n]));
                 }
                 (0..N).for_each(|n| slots[n].0[i] = kept[n]);
                 if APPLY {
@@ -259,7 +268,7 @@ fn each<const N: usize, const APPLY: bool>(
             }
             for (i, (gradient, parameter)) in last_gradient.iter_mut().zip(last_parameters).enumerate() {
                 let (update, kept) = f(*gradient, *parameter, std::array::from_fn(|n| slots[n].1[i]));
-                (0..N).for_each(|n| slots[n].1[i] = kept[n]);
+                (0..N).for_each(|n| slots[n].1[i] = worth_keeping(kept[n]));
                 if APPLY {
                     *parameter -= update;
                 } else {
@@ -268,4 +277,34 @@ fn each<const N: usize, const APPLY: bool>(
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decay, Into, LEAST, Rule};
+    use crate::Updater;
+    use paceline_model::Progress;
+
+    #[test]
+    fn what_fades_is_forgotten_before_it_is_slow() {
+        for (updater, used) in [(Updater::nesterovs(0.1, 0.9), 1), (Updater::adam(0.1), 2)] {
+            // More than a vector, and a rest.
+            let mut slots = [vec![1e-3; 21], vec![1e-3; 21]];
+            let mut parameters = vec![1.0; 21];
+            for iteration in 0..200_000 {
+                let rule = Rule::at(&updater, Progress { iteration, epoch: 0 }, 0.1, 1.0);
+                let [first, second] = &mut slots;
+                let mut cut = [&mut first[..], &mut second[..]];
+                let mut gradient = [0.0; 21];
+                rule.run(&mut gradient, &mut parameters, &mut cut[..used], 1.0, Decay::default(), Into::Parameters);
+                let kept = slots[..used].iter().flatten();
+                assert!(kept.clone().all(|value| *value == 0.0 || value.abs() >= LEAST));
+                if kept.clone().all(|value| *value == 0.0) {
+                    break;
+                }
+            }
+            assert!(slots[..used].iter().flatten().all(|value| *value == 0.0), "{updater:?}");
+            assert!(parameters.iter().all(|parameter| parameter.is_finite()));
+        }
+    }
 }
