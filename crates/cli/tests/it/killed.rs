@@ -77,7 +77,11 @@ fn kill_and_resume(folder: &Path, mode: &str, workers: &str) {
         // Not to wait for anything: this is the moment.
         std::thread::sleep(Duration::from_micros(random.below(40_000)));
         let events = running.kill();
-        assert!(named(&events, "finished").is_empty(), "{mode}: the run ended before it could be killed");
+        if !named(&events, "finished").is_empty() {
+            // A fast machine: there was nothing left to kill.
+            assert!(kill > 0, "{mode}: the run ended before it could be killed once");
+            break;
+        }
         let resumed_at = events[0]["resumed_at"].as_u64().expect("a number");
         assert_eq!(resumed_at, saved, "{mode}: it went on from where it was saved");
         let told = named(&events, "checkpoint").last().and_then(|event| event["iteration"].as_u64());

@@ -226,7 +226,7 @@ fn element_wise<const N: usize>(
 }
 
 /// Whatever an updater remembers below this is nothing: what no gradient comes for any more would fade into numbers so
-/// small that the processor takes ten times as long for them, some hundred steps after a unit has died.
+/// small that the processor takes far longer for them, some hundred steps after a unit has died.
 const LEAST: f32 = 1e-30;
 
 #[inline(always)]
