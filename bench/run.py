@@ -15,6 +15,7 @@ from harness.dataset import ensure_dataset
 from harness.kernels import run_kernels
 from harness.machine import describe, warn_if_busy
 from harness.measure import Row, measure
+from harness.mnist import export_whole_batches
 from harness.report import keep, table
 from harness.sides import ALL_VARIANTS, Ours
 from harness.tables import new_folder
@@ -36,7 +37,9 @@ def main() -> None:
     rows: list[Row] = []
     for case in chosen_cases(options):
         job = read_job(case.job_file)
-        if ensure_dataset(job):
+        if case.is_mnist:
+            export_whole_batches(binary)
+        elif ensure_dataset(job):
             say(f"wrote `{shown(job.images)}`")
         rows.append(measure(case, job, Ours(binary), python, repeats, set(options.skip_variant)))
         keep(folder, machine, rows, repeats)  # after every network: a later failure must not cost the earlier ones

@@ -1,4 +1,4 @@
-"""Seeded random bytes in IDX files. The time of a step does not depend on what the pixels show."""
+"""Seeded random bytes in IDX files: no pixel is like another, so that nobody gains by what they show."""
 
 from __future__ import annotations
 

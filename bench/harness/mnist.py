@@ -13,6 +13,7 @@ from .case import ROOT, WORK, BenchError
 from .toolchain import say
 
 QUICK_TRAIN, QUICK_TEST = 1280, 1000
+WHOLE_BATCHES = 468 * 128
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,13 @@ def export_mnist(binary: Path, quick: bool) -> Mnist:
                 raise BenchError(f"`paceline data export mnist:{part}` failed with exit status {done.returncode}")
         files += [_cut(path, count) if quick else path for path in (images, labels)]
     return Mnist(*files, train_examples=_count(files[1]))
+
+
+def export_whole_batches(binary: Path) -> None:
+    """The training examples less the last few, so that a number of steps is a number of examples."""
+    whole = export_mnist(binary, quick=False)
+    for path in (whole.train_images, whole.train_labels):
+        _cut(path, WHOLE_BATCHES)
 
 
 def read_rates(job_file: Path) -> Rates:

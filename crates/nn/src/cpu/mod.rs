@@ -20,6 +20,7 @@ mod dense;
 pub(crate) mod dispatch;
 mod dropout;
 mod element_wise;
+mod live;
 pub(crate) mod math;
 mod pack;
 mod panel;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "hands raw pointers to the tile; every `Panel` is made from checked slices")]
 
 use super::dispatch::{Instructions, Work};
+use super::live::LiveSteps;
 use super::tile::{Finish, LINE, Sum, UNROLLED, rows, tile};
 use super::vector::{Registers, Vector};
 
@@ -15,6 +16,8 @@ pub(super) enum Rows<'a> {
     At(&'a [u32]),
     /// In strips of as many rows as a packed tile has, each with so many steps; the last strip is whole.
     Strips(usize),
+    /// The same, but only the steps that a list names lie there, in a row.
+    LiveStrips(usize, &'a LiveSteps),
 }
 
 impl Rows<'_> {
@@ -23,7 +26,7 @@ impl Rows<'_> {
         match self {
             Rows::Every(stride) => row * stride,
             Rows::At(table) => table[row] as usize,
-            Rows::Strips(steps) => row * steps,
+            Rows::Strips(steps) | Rows::LiveStrips(steps, _) => row * steps,
         }
     }
 
@@ -73,7 +76,7 @@ impl Panel<'_> {
     fn check(&self, instructions: Instructions) {
         let steps = self.sum.steps.saturating_sub(1);
         if !self.sum.runs.is_empty() && self.sum.steps > 0 {
-            if let Rows::Strips(steps) = self.a_rows {
+            if let Rows::Strips(steps) | Rows::LiveStrips(steps, _) = self.a_rows {
                 let rows = self.rows.next_multiple_of(instructions.strip().rows);
                 assert!(self.b_is_packed && self.sum.steps == steps, "strips are as long as the sum");
                 assert!(rows * steps <= self.a.len(), "a panel reads A to its end at most");
@@ -92,24 +95,24 @@ impl Panel<'_> {
 
     /// Packed strips have as many rows as [`Instructions::strip`] says, whatever the columns.
     #[inline(always)]
-    unsafe fn run_strips<V: Vector>(&mut self, vectors: usize) {
+    unsafe fn run_strips<V: Vector, const A: u8>(&mut self, vectors: usize) {
         // SAFETY: the caller checked the instructions of `V`.
         unsafe {
             match (V::REGISTERS, vectors) {
                 #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 3) => self.strips::<V, 8, 3, true, { rows::STRIP }>(),
+                (Registers::ThirtyTwo, 3) => self.strips::<V, 8, 3, true, A>(),
                 #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 2) => self.strips::<V, 8, 2, true, { rows::STRIP }>(),
+                (Registers::ThirtyTwo, 2) => self.strips::<V, 8, 2, true, A>(),
                 #[cfg(target_arch = "x86_64")]
-                (Registers::ThirtyTwo, 1) => self.strips::<V, 8, 1, true, { rows::STRIP }>(),
+                (Registers::ThirtyTwo, 1) => self.strips::<V, 8, 1, true, A>(),
                 #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 3) => self.strips::<V, 4, 3, true, { rows::STRIP }>(),
+                (Registers::Sixteen, 3) => self.strips::<V, 4, 3, true, A>(),
                 #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 2) => self.strips::<V, 4, 2, true, { rows::STRIP }>(),
+                (Registers::Sixteen, 2) => self.strips::<V, 4, 2, true, A>(),
                 #[cfg(target_arch = "x86_64")]
-                (Registers::Sixteen, 1) => self.strips::<V, 4, 1, true, { rows::STRIP }>(),
-                (Registers::Few, 2) => self.strips::<V, 2, 2, true, { rows::STRIP }>(),
-                (Registers::Few, 1) => self.strips::<V, 2, 1, true, { rows::STRIP }>(),
+                (Registers::Sixteen, 1) => self.strips::<V, 4, 1, true, A>(),
+                (Registers::Few, 2) => self.strips::<V, 2, 2, true, A>(),
+                (Registers::Few, 1) => self.strips::<V, 2, 1, true, A>(),
                 _ => unreachable!("`Columns` cuts panels that a tile can hold"),
             }
         }
@@ -136,11 +139,14 @@ impl Panel<'_> {
             relu: self.relu,
         };
         let (a, b, c) = (self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
-        let (sum, columns) = (self.sum, self.columns);
+        let (mut sum, columns) = (self.sum, self.columns);
         assert!(!PACKED || sum.b_step == VECTORS * V::LANES, "packed rows are whole vectors");
         let mut row = 0;
         while row < self.rows {
             let live = ROWS.min(self.rows - row);
+            if let Rows::LiveStrips(_, lists) = self.a_rows {
+                sum.listed = lists.of(row / ROWS);
+            }
             // Rows behind the last are computed like it and not written.
             let at = |i: usize| row + i.min(live - 1);
             let starts: [usize; ROWS] = std::array::from_fn(|i| self.a_rows.start(at(i)));
@@ -165,12 +171,13 @@ impl Work for Panel<'_> {
     #[inline(always)]
     unsafe fn run<V: Vector>(mut self) {
         let vectors = self.columns.div_ceil(V::LANES);
-        if matches!(self.a_rows, Rows::Strips(_)) {
-            // SAFETY: the caller checked the instructions of `V`.
-            return unsafe { self.run_strips::<V>(vectors) };
-        }
         // SAFETY: the caller checked the instructions of `V`.
         unsafe {
+            match self.a_rows {
+                Rows::Strips(_) => return self.run_strips::<V, { rows::STRIP }>(vectors),
+                Rows::LiveStrips(..) => return self.run_strips::<V, { rows::LISTED }>(vectors),
+                Rows::Every(_) | Rows::At(_) => {}
+            }
             match (V::REGISTERS, vectors) {
                 #[cfg(target_arch = "x86_64")]
                 (Registers::ThirtyTwo, 4) if self.rows == 1 => self.tiles::<V, 1, 4>(),

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use super::columns::Columns;
 use super::dispatch::Instructions;
+use super::live::LiveSteps;
 use super::pack::{pack_row_by_row, pack_transposed};
 use super::panel::{Panel, Rows};
 use super::tile::Sum;
 
 /// Steps of a block: a packed panel of B stays in the first-level cache.
-const STEPS: usize = 128;
+pub(super) const STEPS: usize = 128;
 /// Rows of a block: the packed strips of A stay in the second-level cache.
-const ROWS: usize = 128;
+pub(super) const ROWS: usize = 128;
 /// Columns of a block: all its panels stay in the second-level cache too, and B is read in long runs.
 const COLUMNS: usize = 1008;
 
@@ -61,6 +62,7 @@ impl Product<'_> {
         let (packed_b, packed_a) = self.scratch.split_at_mut(STEPS * block_columns);
         // As even as can be: a short last block would cost as much besides its products as a long one.
         let blocks = self.depth.div_ceil(STEPS).max(1);
+        let mut live = LiveSteps::new();
         for k in (0..self.depth).step_by(self.depth.div_ceil(blocks).max(1)) {
             let steps = k..self.depth.min(k + self.depth.div_ceil(blocks));
             for column in (0..self.columns).step_by(COLUMNS) {
@@ -76,6 +78,11 @@ impl Product<'_> {
                 for row in (0..self.rows).step_by(ROWS) {
                     let rows = row..self.rows.min(row + ROWS);
                     pack_strips(instructions, self.a, rows.clone(), steps.clone(), packed_a);
+                    let a_rows = if live.gather(instructions, rows.len(), steps.len(), packed_a) {
+                        Rows::LiveStrips(steps.len(), &live)
+                    } else {
+                        Rows::Strips(steps.len())
+                    };
                     let mut start = 0;
                     for (first, count) in block.panels() {
                         let width = block.packed(count);
@@ -83,12 +90,12 @@ impl Product<'_> {
                             rows: rows.len(),
                             columns: count,
                             a: packed_a,
-                            a_rows: Rows::Strips(steps.len()),
+                            a_rows,
                             b: &packed_b[start..],
                             b_is_packed: true,
                             c: &mut self.c[row * self.columns + column + first..],
                             c_rows: Rows::Every(self.columns),
-                            sum: Sum { runs: &[(0, 0)], steps: steps.len(), a_step: 1, b_step: width },
+                            sum: Sum { runs: &[(0, 0)], steps: steps.len(), a_step: 1, b_step: width, listed: &[] },
                             bias: self.bias.get(column + first..column + first + count).filter(|_| k == 0),
                             add: k > 0,
                             relu: self.relu && steps.end == self.depth,
@@ -153,6 +160,62 @@ fn pack_panels(
                 let columns = column + first..column + first + count;
                 pack_transposed(instructions, values, stride, columns, steps.clone(), width, to);
                 start += to.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Counted;
+
+    /// The sum over all steps, dead or not.
+    fn plain(a: &[f32], b: &[f32], [rows, depth, columns]: [usize; 3]) -> Vec<f64> {
+        let element = |i: usize| (i / columns * depth, i % columns);
+        (0..rows * columns)
+            .map(element)
+            .map(|(row, column)| (0..depth).map(|k| f64::from(a[row + k]) * f64::from(b[k * columns + column])).sum())
+            .collect()
+    }
+
+    #[test]
+    fn dead_steps_are_left_out_and_nothing_else() {
+        let stream = Counted::new(1, 2, 3, 4);
+        let sizes @ [rows, depth, columns] = [21, 300, 70];
+        // Whole columns are dead, and of the others most single values; the rows 8 to 15 are dead altogether.
+        let dead = |row: usize, k: usize| {
+            (8..16).contains(&row) || k.is_multiple_of(3) || stream.uniform((row * depth + k) as u32) < 0.8
+        };
+        let a: Vec<f32> = (0..rows * depth)
+            .map(|i| if dead(i / depth, i % depth) { 0.0 } else { stream.uniform(9000 + i as u32) })
+            .collect();
+        let transposed: Vec<f32> = (0..rows * depth).map(|i| a[i % rows * depth + i / rows]).collect();
+        let b: Vec<f32> = (0..depth * columns).map(|i| stream.uniform(90_000 + i as u32)).collect();
+        let expected = plain(&a, &b, sizes);
+        for instructions in Instructions::available() {
+            for a in [Matrix::Rows(&a, depth), Matrix::Columns(&transposed, rows)] {
+                let (mut c, mut scratch) = (vec![7.0; rows * columns], vec![0.0; scratch(instructions, rows, columns)]);
+                Product {
+                    rows,
+                    depth,
+                    columns,
+                    a,
+                    b: Matrix::Rows(&b, columns),
+                    c: &mut c,
+                    bias: &[],
+                    relu: false,
+                    scratch: &mut scratch,
+                    b_is_ready: false,
+                    ahead: [&[]; 2],
+                }
+                .run(instructions);
+                for (found, expected) in c.iter().zip(&expected) {
+                    assert!(
+                        (f64::from(*found) - expected).abs() < 1e-4,
+                        "{found} and {expected} with {instructions:?}"
+                    );
+                }
             }
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Sum<'a> {
     pub a_step: usize,
     /// Floats between two steps in B.
     pub b_step: usize,
+    /// With [`rows::LISTED`]: which step of B each packed step of A belongs to, instead of `steps`.
+    pub listed: &'a [u16],
 }
 
 /// What is done with a finished tile, and for the next ones.
@@ -52,6 +54,8 @@ pub(super) mod rows {
     pub(in super::super) const ADJACENT: u8 = 2;
     /// A packed strip: one float from row to row, and the next step right behind the last row.
     pub(in super::super) const STRIP: u8 = 3;
+    /// A packed strip of which only some steps are there, as a list says.
+    pub(in super::super) const LISTED: u8 = 4;
 }
 
 /// Computes one tile.
@@ -81,12 +85,34 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
         let mut total = [[V::splat(0.0); VECTORS]; ROWS];
         let mut ahead = finish.ahead;
         // What is written may be far away, as the gradient of weights is; it can come while the products are computed.
-        if A == rows::ADJACENT || A == rows::STRIP {
+        if A == rows::ADJACENT || A == rows::STRIP || A == rows::LISTED {
             for row in c {
                 (0..VECTORS).for_each(|j| V::prefetch(row.add(j * V::LANES)));
             }
         }
-        for &(a_run, b_run) in sum.runs {
+        if A == rows::LISTED {
+            let (groups, rest) = sum.listed.as_chunks::<UNROLLED>();
+            let mut at = 0;
+            for group in groups {
+                // Strips that are cut by half fetch as much as whole ones.
+                for next in &mut ahead {
+                    V::prefetch_far(*next);
+                    V::prefetch_far(next.wrapping_add(LINE));
+                    *next = next.wrapping_add(2 * LINE);
+                }
+                for &k in group {
+                    let b = b.add(usize::from(k) * b_step);
+                    step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
+                    at += ROWS;
+                }
+            }
+            for &k in rest {
+                let b = b.add(usize::from(k) * b_step);
+                step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
+                at += ROWS;
+            }
+        }
+        for &(a_run, b_run) in if A == rows::LISTED { &[] } else { sum.runs } {
             let mut at = a_run;
             let mut b = b.add(b_run);
             let mut left = sum.steps;
@@ -157,7 +183,7 @@ unsafe fn step<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED:
             row_of_b[j] = if !PACKED && j == VECTORS - 1 { V::load_part(from, last) } else { V::load(from) };
         }
         for i in 0..ROWS {
-            let together = A == rows::ADJACENT || A == rows::STRIP;
+            let together = A == rows::ADJACENT || A == rows::STRIP || A == rows::LISTED;
             let value = V::splat(if together { *a[0].add(at + i) } else { *a[i].add(at) });
             for j in 0..VECTORS {
                 total[i][j] = total[i][j].add_product(value, row_of_b[j]);
