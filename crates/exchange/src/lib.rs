@@ -11,6 +11,8 @@
 //! - [`Form`]: the three ways a message is written, and their bytes.
 //! - [`ThresholdPolicy`] and [`Threshold`]: how large the threshold is, from the first step on.
 //! - [`Clipping`], [`Clipped`] and [`Norms`]: what is done about a residual, and what is told of it.
+//! - [`rounds`]: the rules of `sync` and `averaging` on many machines: terms, views, commits, checkpoints.
+//! - [`Planted`]: mistakes for the simulator to find.
 //! - [`Instructions`]: what the encoder is run with on this machine.
 //!
 //! # Example
@@ -43,8 +45,10 @@ mod kernel;
 mod message;
 mod plain;
 mod planes;
+mod planted;
 mod quantile;
 mod residual;
+pub mod rounds;
 mod threshold;
 
 pub use decoder::{Decoded, add_into, decode_into};
@@ -54,5 +58,6 @@ pub use form::Form;
 pub use instructions::Instructions;
 pub use message::Message;
 pub use plain::encode_plain;
+pub use planted::Planted;
 pub use residual::{Clipped, Clipping, Norms};
 pub use threshold::{Threshold, ThresholdPolicy};

@@ -1,0 +1,124 @@
+//! What counts and what is saved: only what every member of the view has said is done.
+
+use super::super::message::ToMember;
+use super::{Master, MasterAction, Stage};
+use crate::Planted;
+use crate::planted::has;
+use crate::rounds::{Incarnation, Round, Schedule, Told};
+
+impl Master {
+    /// A state that arrived for a round that did not come to be, or is no news.
+    pub(super) fn drop_arrived(&mut self, is_void: impl Fn(Round) -> bool) {
+        if let Some((round, _)) = self.arrived.take_if(|(round, _)| is_void(*round)) {
+            self.actions.push(MasterAction::Discard(round));
+        }
+    }
+
+    /// Counts the rounds that every member of the view has said are done.
+    pub(super) fn count(&mut self) {
+        let Some(plan) = self.plans.last() else { return };
+        let done = plan.members.iter().map(|member| self.done.get(member).copied().unwrap_or(0));
+        let least = if self.has(Planted::CountsWhenTheFirstIsDone) { done.max() } else { done.min() };
+        let Some(least) = least else { return };
+        while self.counted < least && !matches!(self.stage, Stage::Ended) {
+            let round = self.counted + 1;
+            let plan = self.plans.iter().rev().find(|plan| plan.first <= round).expect("a plan for what was done");
+            let assignment = plan.at(round).0.expect("members do only what a plan says");
+            self.counted = round;
+            self.forget_plans();
+            let (epoch, ends) = (assignment.epoch, assignment.ends_epoch);
+            self.actions.push(MasterAction::Tell(Told::Counted { round, assignment }));
+            if ends {
+                self.actions.push(MasterAction::Tell(Told::EpochDone { epoch, round }));
+            }
+            self.publish();
+        }
+        self.end_if_done();
+    }
+
+    /// Plans that begin behind what is counted are what a view change needs; of the others the newest, brought up to there.
+    pub(super) fn forget_plans(&mut self) {
+        if self.has(Planted::NeverForgetsPlans) {
+            return;
+        }
+        let next = self.counted + 1;
+        let keep = self.plans.iter().rposition(|plan| plan.first <= next).unwrap_or(0);
+        self.plans.drain(..keep);
+        let is_planned = |member: &Incarnation| self.plans.iter().any(|plan| plan.members.contains(member));
+        self.gone.retain(|member, _| is_planned(member));
+        self.edges.retain(|(a, b), _| self.candidates.contains_key(a) && self.candidates.contains_key(b));
+        let plan = &mut self.plans[0];
+        if plan.first < next {
+            (plan.assignment, plan.rest) = plan.at(next);
+            plan.first = next;
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        let plan = self.plans.last();
+        plan.is_some_and(|plan| plan.first == self.counted + 1 && plan.assignment.is_none() && !plan.members.is_empty())
+    }
+
+    /// When nothing is left to do, or the end was asked for, the state of the last round is the model.
+    pub(super) fn end_if_done(&mut self) {
+        if self.stage != Stage::Running || !(self.is_done() || self.stop_asked) {
+            return;
+        }
+        if self.saved.0 == self.counted {
+            self.end(None);
+        } else if !self.last_state_asked {
+            self.last_state_asked = true;
+            self.ask_for_state();
+        }
+    }
+
+    pub(super) fn ask_for_state(&mut self) {
+        let holder =
+            self.plans.last().and_then(|plan| plan.members.iter().find(|member| self.done.contains_key(member)));
+        if let Some(member) = holder {
+            self.actions.push(MasterAction::Send(*member, ToMember::Save));
+        }
+    }
+
+    pub(super) fn end(&mut self, error: Option<String>) {
+        self.stage = Stage::Ended;
+        let reason = error.clone().unwrap_or_else(|| "the run has ended".into());
+        for member in std::mem::take(&mut self.candidates).into_keys() {
+            self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: false }));
+        }
+        self.actions.push(MasterAction::End(error));
+    }
+
+    /// The state of a round is here. It is published only when every member has said that the round is done.
+    pub(super) fn take_state(&mut self, member: Incarnation, round: Round, rest: Schedule) {
+        let is_news = round > self.saved.0 && self.arrived.as_ref().is_none_or(|(before, _)| *before < round);
+        if !self.candidates.contains_key(&member) || !is_news {
+            self.actions.push(MasterAction::Discard(round));
+            return;
+        }
+        self.drop_arrived(|_| true);
+        self.arrived = Some((round, rest));
+        self.publish();
+        self.end_if_done();
+    }
+
+    pub(super) fn publish(&mut self) {
+        if let Some((round, rest)) = self
+            .arrived
+            .take_if(|(round, _)| *round <= self.counted || has(self.planted, Planted::PublishesBeforeAllAreDone))
+        {
+            self.saved_before = std::mem::replace(&mut self.saved, (round, rest.clone()));
+            self.actions.push(MasterAction::Persist { round, rest });
+            if self.stop_asked {
+                self.end(None);
+            }
+        }
+    }
+
+    pub(super) fn take_failure(&mut self, round: Round, reason: String) {
+        if self.saved.0 == round {
+            self.saved = self.saved_before.clone();
+        }
+        self.actions.push(MasterAction::Tell(Told::NotSaved { round, reason }));
+    }
+}

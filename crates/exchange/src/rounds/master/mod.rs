@@ -1,0 +1,291 @@
+//! The master's side of rounds: membership, views, what counts, checkpoints.
+
+mod counting;
+mod views;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
+
+use super::message::{DataProof, ToMaster, ToMember};
+use crate::planted::{Planted, has};
+
+use super::{Incarnation, Now, Plan, Round, Schedule, Term, Told, ViewNumber};
+
+/// A worker that has joined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Candidate {
+    /// None until its data is proved.
+    address: Option<String>,
+    heard: Now,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    /// Too few members. Since when, and when it was last told.
+    Waiting {
+        since: Now,
+        told: Option<Now>,
+    },
+    /// Members freeze and say where they are.
+    Preparing {
+        reason: String,
+        frozen: BTreeMap<Incarnation, Option<Round>>,
+    },
+    /// A view is at work.
+    Running,
+    Ended,
+}
+
+/// A master in one term.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Master {
+    options: MasterOptions,
+    term: Term,
+    view: ViewNumber,
+    stage: Stage,
+    candidates: BTreeMap<Incarnation, Candidate>,
+    /// Plans that a round in doubt could belong to, oldest first; the last is that of the newest view.
+    plans: Vec<Plan>,
+    /// Rounds that members of the newest view have said are done.
+    done: BTreeMap<Incarnation, Round>,
+    /// Every member has said so of this round, and it is counted.
+    counted: Round,
+    /// The newest checkpoint, and what is left behind it.
+    saved: (Round, Schedule),
+    /// The one before, should the newest not have come to be.
+    saved_before: (Round, Schedule),
+    /// A state that has arrived for a round that is not counted yet.
+    arrived: Option<(Round, Schedule)>,
+    /// Whether the newest view was asked for the last state.
+    last_state_asked: bool,
+    /// Members that were lost or left; those that left are not to blame for what they held.
+    gone: BTreeMap<Incarnation, bool>,
+    /// How often each pair could not reach each other.
+    edges: BTreeMap<(Incarnation, Incarnation), u32>,
+    paused: bool,
+    stop_asked: bool,
+    actions: Vec<MasterAction>,
+    planted: Option<Planted>,
+}
+
+impl Master {
+    /// A master whose newest checkpoint is that of a round, with this left to do.
+    pub fn new(options: MasterOptions, term: Term, round: Round, rest: Schedule, now: Now) -> Self {
+        Self {
+            options,
+            term,
+            view: 0,
+            stage: Stage::Waiting { since: now, told: None },
+            candidates: BTreeMap::new(),
+            plans: vec![Plan::begin(0, Vec::new(), round + 1, rest.clone())],
+            done: BTreeMap::new(),
+            counted: round,
+            saved: (round, rest.clone()),
+            saved_before: (round, rest),
+            arrived: None,
+            last_state_asked: false,
+            gone: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            paused: false,
+            stop_asked: false,
+            actions: Vec::new(),
+            planted: None,
+        }
+    }
+
+    /// Plants a mistake, for the simulator.
+    pub fn plant(&mut self, mistake: Option<Planted>) {
+        self.planted = mistake;
+    }
+
+    fn has(&self, mistake: Planted) -> bool {
+        has(self.planted, mistake)
+    }
+
+    /// The term.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The newest view, and who is in it.
+    pub fn view(&self) -> (ViewNumber, &[Incarnation]) {
+        (self.view, self.plans.last().map_or(&[], |plan| &plan.members))
+    }
+
+    /// The last round that counts.
+    pub fn counted(&self) -> Round {
+        self.counted
+    }
+
+    /// Members that are there, with when they were last heard of.
+    pub fn members(&self) -> impl Iterator<Item = (Incarnation, Now)> {
+        self.candidates.iter().map(|(member, candidate)| (*member, candidate.heard))
+    }
+
+    /// What this state is called.
+    pub fn phase(&self) -> &'static str {
+        match self.stage {
+            Stage::Waiting { .. } => "waiting",
+            Stage::Preparing { .. } => "preparing",
+            Stage::Running if self.paused => "paused",
+            Stage::Running => "running",
+            Stage::Ended => "ended",
+        }
+    }
+
+    /// Plans that are kept: bounded by how far members can be apart.
+    pub fn plans_kept(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// What happens, and what follows from it.
+    pub fn handle(&mut self, event: MasterEvent, now: Now) -> Vec<MasterAction> {
+        if self.stage != Stage::Ended {
+            self.happen(event, now);
+            self.find_silent(now);
+            self.wait_for_enough(now);
+            self.set_timer(now);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn happen(&mut self, event: MasterEvent, now: Now) {
+        match event {
+            MasterEvent::Joined(member) => {
+                self.candidates.insert(member, Candidate { address: None, heard: now });
+            }
+            MasterEvent::Said(member, message) => {
+                if let Some(candidate) = self.candidates.get_mut(&member) {
+                    candidate.heard = now;
+                    self.hear(member, message, now);
+                }
+            }
+            MasterEvent::LinkLost(member, reason) => {
+                self.lose(member, format!("its connection ended: {reason}"), true, now)
+            }
+            MasterEvent::StateArrived(member, round, rest) => self.take_state(member, round, rest),
+            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason),
+            MasterEvent::Asked(operator) => self.obey(operator),
+            MasterEvent::Tick => {}
+        }
+    }
+
+    fn hear(&mut self, member: Incarnation, message: ToMaster, now: Now) {
+        match message {
+            ToMaster::Ready { data, address } => self.admit(member, data, address, now),
+            ToMaster::Beat { beat } => {
+                self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.paused }));
+            }
+            ToMaster::Frozen { view, completed } => {
+                if let Stage::Preparing { frozen, .. } = &mut self.stage
+                    && view == self.view
+                {
+                    frozen.insert(member, completed);
+                    self.begin_if_all_are_frozen();
+                }
+            }
+            ToMaster::Done { view, round } => {
+                let is_current = view == self.view && self.stage == Stage::Running;
+                if is_current && self.plans.last().is_some_and(|plan| plan.members.contains(&member)) {
+                    self.done.insert(member, round);
+                    self.count();
+                }
+            }
+            ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
+            ToMaster::Leave => self.lose(member, "it left".into(), false, now),
+        }
+    }
+
+    fn admit(&mut self, member: Incarnation, data: DataProof, address: String, now: Now) {
+        let expected = &self.options.data;
+        if data != *expected {
+            let reason = format!(
+                "expected {} training examples with fingerprint {:016x}, found {} with {:016x}; all workers must read the same data",
+                expected.examples, expected.fingerprint, data.examples, data.fingerprint
+            );
+            self.candidates.remove(&member);
+            self.actions.push(MasterAction::Send(member, ToMember::Stop { reason, rejoin: false }));
+            self.actions.push(MasterAction::Close(member));
+            return;
+        }
+        if let Some(candidate) = self.candidates.get_mut(&member) {
+            candidate.address = Some(address);
+            self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
+            self.prepare(format!("worker {member} joined"), now);
+        }
+    }
+
+    /// A member is gone. Its silence or its broken link is the reason; whether it was to blame decides about what it held.
+    fn lose(&mut self, member: Incarnation, reason: String, to_blame: bool, now: Now) {
+        let Some(candidate) = self.candidates.remove(&member) else { return };
+        self.gone.insert(member, to_blame);
+        if candidate.address.is_some() {
+            self.actions.push(MasterAction::Tell(Told::WorkerLost { member, reason: reason.clone() }));
+        }
+        self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: to_blame }));
+        self.actions.push(MasterAction::Close(member));
+        let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
+        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && candidate.address.is_some();
+        if in_view || is_awaited {
+            self.prepare(format!("worker {member} was lost: {reason}"), now);
+        }
+    }
+
+    fn obey(&mut self, operator: Operator) {
+        match operator {
+            Operator::Pause | Operator::Resume => {
+                self.paused = operator == Operator::Pause;
+                self.actions.push(MasterAction::Tell(Told::Paused(self.paused)));
+            }
+            Operator::Save => self.ask_for_state(),
+            Operator::Stop => {
+                self.stop_asked = true;
+                match self.stage {
+                    Stage::Running => self.end_if_done(),
+                    // Nobody holds more than the last checkpoint, or nobody may ever come.
+                    _ => self.end(None),
+                }
+            }
+        }
+    }
+
+    fn find_silent(&mut self, now: Now) {
+        let limit = self.options.silence_limit;
+        let is_silent = |candidate: &Candidate| now >= candidate.heard + limit;
+        let silent: BTreeSet<_> =
+            self.candidates.iter().filter(|(_, c)| is_silent(c)).map(|(member, _)| *member).collect();
+        for member in silent {
+            self.lose(member, format!("nothing was heard of it for {limit} ms"), true, now);
+        }
+    }
+
+    /// Says what a run waits for, and ends it when the limit has passed.
+    fn wait_for_enough(&mut self, now: Now) {
+        let (members, needed) = (self.ready().len(), self.options.min_workers.max(1));
+        let Stage::Waiting { since, told } = &mut self.stage else { return };
+        if now >= *since + self.options.waiting_limit {
+            let seconds = self.options.waiting_limit / 1000;
+            self.end(Some(format!("expected at least {needed} workers within {seconds} s, found {members}; start more, or ask for fewer with `--min-workers`")));
+        } else if told.is_none_or(|told| now >= told + self.options.waiting_told_every) {
+            *told = Some(now);
+            self.actions.push(MasterAction::Tell(Told::Waiting { members, needed }));
+        }
+    }
+
+    fn set_timer(&mut self, now: Now) {
+        let silence = self.candidates.values().map(|c| c.heard + self.options.silence_limit).min();
+        let waiting = match &self.stage {
+            Stage::Waiting { since, told } => {
+                let next = told.unwrap_or(now) + self.options.waiting_told_every;
+                Some(next.min(since + self.options.waiting_limit))
+            }
+            _ => None,
+        };
+        if let Some(at) = silence.into_iter().chain(waiting).min() {
+            self.actions.push(MasterAction::SetTimer(at));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! How a view begins: everybody freezes, the newest round that somebody holds stands, and the next is taken by those who are here.
+
+use std::collections::BTreeMap;
+
+use super::super::message::ToMember;
+use super::{Master, MasterAction, Stage};
+use crate::Planted;
+use crate::planted::has;
+use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber};
+
+/// A view that a pair of members brings down oftener than this goes on without one of them.
+const FAILURES_OF_AN_EDGE: u32 = 2;
+
+impl Master {
+    pub(super) fn ready(&self) -> Vec<Incarnation> {
+        self.candidates.iter().filter(|(_, c)| c.address.is_some()).map(|(member, _)| *member).collect()
+    }
+
+    /// A new view is needed: everybody freezes and says where they are.
+    pub(super) fn prepare(&mut self, reason: String, now: Now) {
+        if matches!(self.stage, Stage::Ended) {
+            return;
+        }
+        if self.ready().len() < self.options.min_workers.max(1) {
+            if !matches!(self.stage, Stage::Waiting { .. }) {
+                self.stage = Stage::Waiting { since: now, told: None };
+            }
+            return;
+        }
+        self.view += 1;
+        for member in self.ready() {
+            self.actions.push(MasterAction::Send(member, ToMember::Prepare { view: self.view }));
+        }
+        self.stage = Stage::Preparing { reason, frozen: BTreeMap::new() };
+    }
+
+    pub(super) fn begin_if_all_are_frozen(&mut self) {
+        let members = self.ready();
+        let Stage::Preparing { frozen, reason } = &self.stage else { return };
+        if !members.iter().all(|member| frozen.contains_key(member)) {
+            return;
+        }
+        let (frozen, reason) = (frozen.clone(), reason.clone());
+        self.begin(members, &frozen, reason);
+    }
+
+    /// The commit: the newest round that a survivor holds stands, and the next one is taken by those who are here.
+    pub(super) fn begin(
+        &mut self,
+        members: Vec<Incarnation>,
+        frozen: &BTreeMap<Incarnation, Option<Round>>,
+        reason: String,
+    ) {
+        let mut newest = frozen.values().flatten().max().copied();
+        if self.has(Planted::CommitsTheOldestRound) {
+            newest = frozen.values().flatten().min().copied();
+        }
+        let state = match newest {
+            Some(round) => round,
+            // Nobody holds anything but the master, whose checkpoint everybody starts from.
+            None => self.roll_back(),
+        };
+        let first = state + 1;
+        // A plan of a view in which a round was completed that nobody holds any more did not come to be.
+        while self.plans.len() > 1 && self.plans.last().is_some_and(|plan| plan.first > first) {
+            self.plans.pop();
+        }
+        let before =
+            self.plans.last().expect("the first plan begins behind a checkpoint, and is kept until it is counted");
+        let held = before.at(first).0;
+        let (plan, aside) =
+            before.change(self.view, members.clone(), first, |member| self.gone.get(&member) == Some(&true));
+        let (mut plan, mut aside) = (plan, aside);
+        if self.has(Planted::ForgetsTheLostSlice) {
+            plan.rest = before.at(first).1;
+        }
+        if self.has(Planted::RepeatsACommittedSlice)
+            && first > before.first
+            && let Some(committed) = before.at(first - 1).0
+        {
+            let lost = before.members.iter().zip(&committed.slices).filter(|(member, _)| !members.contains(member));
+            lost.for_each(|(_, slice)| aside.extend(plan.rest.give_back(slice, true)));
+        }
+        if self.has(Planted::NeverSetsAside) {
+            let again: Vec<Span> = aside.drain(..).map(|span| Span { losses: 0, ..span }).collect();
+            plan.rest.give_back(&again, false);
+        }
+        let lost_any = before.members.iter().any(|member| !members.contains(member));
+        if lost_any && held.is_some() {
+            self.actions.push(MasterAction::Tell(Told::RoundAgain { round: first }));
+        }
+        if let Some(epoch) = held.map(|h| h.epoch).filter(|_| !aside.is_empty()) {
+            self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: aside.clone() }));
+            if self.options.stops_on_poison {
+                let span = aside[0];
+                self.end(Some(format!(
+                    "examples {} to {} of the order of epoch {} were lost with two workers; look at them, or run without `--on-poison stop`",
+                    span.start,
+                    span.end - 1,
+                    epoch + 1
+                )));
+                return;
+            }
+        }
+        let addresses =
+            members.iter().map(|m| self.candidates[m].address.clone().unwrap_or_default()).collect::<Vec<_>>();
+        let holders: Vec<Incarnation> =
+            frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
+        for member in &members {
+            let view =
+                ToMember::View { plan: Box::new(plan.clone()), addresses: addresses.clone(), holders: holders.clone() };
+            self.actions.push(MasterAction::Send(*member, view));
+        }
+        self.actions.push(MasterAction::Tell(Told::View { view: self.view, members, first, reason }));
+        self.done = holders.iter().map(|member| (*member, state)).collect();
+        self.plans.push(plan);
+        self.stage = Stage::Running;
+        self.last_state_asked = false;
+        if !self.has(Planted::PublishesAnAbortedRound) {
+            self.drop_arrived(|round| round > state);
+        }
+        self.count();
+    }
+
+    /// Back to the checkpoint: what was counted since is done again.
+    pub(super) fn roll_back(&mut self) -> Round {
+        let (round, mut rest) = self.saved.clone();
+        if self.plans.last().is_some_and(|plan| !plan.members.is_empty()) {
+            let aside = rest.set_aside();
+            self.actions.push(MasterAction::Tell(Told::RolledBack { to: round, from: self.counted, aside }));
+        }
+        for (epoch, spans) in self.held_by_the_lost() {
+            let aside = rest.mark(epoch, &spans);
+            if !aside.is_empty() {
+                self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: aside }));
+            }
+        }
+        self.saved.1 = rest.clone();
+        self.drop_arrived(|_| true);
+        if !self.has(Planted::KeepsTheCountAtARollBack) {
+            self.counted = round;
+        }
+        self.plans = vec![Plan::begin(self.view, Vec::new(), round + 1, rest)];
+        round
+    }
+
+    /// What those who were lost and may be to blame worked on last, by epoch.
+    pub(super) fn held_by_the_lost(&self) -> Vec<(u64, Vec<Span>)> {
+        let Some(plan) = self.plans.last() else { return Vec::new() };
+        let to_blame = plan.members.iter().enumerate().filter(|(_, member)| self.gone.get(member) == Some(&true));
+        let held = |(place, member): (usize, &Incarnation)| {
+            let assignment = plan.at(plan.first.max(self.done.get(member).copied().unwrap_or(0) + 1)).0?;
+            Some((assignment.epoch, assignment.slices[place].clone()))
+        };
+        to_blame.filter_map(held).collect()
+    }
+
+    /// Both ends reach the master, but not each other: the view is tried again, and then goes on without one of them.
+    pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
+        if view != self.view || self.stage != Stage::Running || !self.candidates.contains_key(&peer) {
+            return;
+        }
+        let failures = self.edges.entry((member.min(peer), member.max(peer))).or_default();
+        *failures += 1;
+        if *failures <= FAILURES_OF_AN_EDGE || has(self.planted, Planted::NeverEvictsAnEdge) {
+            self.prepare(format!("workers {member} and {peer} do not reach each other"), now);
+            return;
+        }
+        let all = |of: Incarnation| -> u32 {
+            self.edges.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
+        };
+        // Who fails with more of the others, and of equals the one that came later.
+        let evicted = if (all(member), member) > (all(peer), peer) { member } else { peer };
+        let other = member + peer - evicted;
+        self.lose(
+            evicted,
+            format!("it does not reach worker {other} and fails with more peers, or came later"),
+            false,
+            now,
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! What a master is told, and what it does.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::message::{DataProof, ToMaster, ToMember};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Told};
+
+/// What the job and the command line decide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MasterOptions {
+    /// Members that a view needs.
+    pub min_workers: usize,
+    /// A member that was not heard of for so long is lost, in milliseconds.
+    pub silence_limit: Now,
+    /// How long a run waits for enough members before it fails, in milliseconds.
+    pub waiting_limit: Now,
+    /// How often it says what it waits for, in milliseconds.
+    pub waiting_told_every: Now,
+    /// Whether examples that were lost with two members end the run instead of being set aside.
+    pub stops_on_poison: bool,
+    /// What every worker must prove to have.
+    pub data: DataProof,
+}
+
+/// What an operator may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operator {
+    /// No new rounds.
+    Pause,
+    /// Rounds again.
+    Resume,
+    /// A checkpoint as soon as one can be had.
+    Save,
+    /// A checkpoint, then the end.
+    Stop,
+}
+
+/// What happens to a master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MasterEvent {
+    /// A worker of the right version and with the right token is here; it has been given this incarnation.
+    Joined(Incarnation),
+    /// A member says something.
+    Said(Incarnation, ToMaster),
+    /// The link to a member is gone.
+    LinkLost(Incarnation, String),
+    /// The state of a round has arrived from a member, with what is left behind it; the driver holds it, safe on the disk.
+    StateArrived(Incarnation, Round, Schedule),
+    /// The checkpoint of a round could not be published; the one before stays.
+    SaveFailed(Round, String),
+    /// An operator asks.
+    Asked(Operator),
+    /// A timer rang, or nothing did.
+    Tick,
+}
+
+/// What a master does. Carried out in order; a `Persist` stands on the disk before what follows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MasterAction {
+    /// Says something to a member.
+    Send(Incarnation, ToMember),
+    /// Ends the link to a member.
+    Close(Incarnation),
+    /// Publishes the state of a round, which has arrived, as the newest checkpoint, with what is left to do.
+    Persist {
+        /// The round.
+        round: Round,
+        /// What is left behind it.
+        rest: Schedule,
+    },
+    /// Forgets the state of a round that arrived and will not be published.
+    Discard(Round),
+    /// Rings at the latest then.
+    SetTimer(Now),
+    /// Tells people and logs.
+    Tell(Told),
+    /// The run has ended; with an error if there is one.
+    End(Option<String>),
+}

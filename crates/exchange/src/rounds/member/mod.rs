@@ -1,0 +1,358 @@
+//! A member's side of rounds: one worker process from joining to leaving.
+
+mod round;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+pub use words::{MemberAction, MemberEvent, MemberOptions};
+
+use super::message::{ToMaster, ToMember, ToPeer};
+use crate::planted::{Planted, has};
+
+use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Span, Term, ViewNumber};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    /// No view yet, or frozen for the next one.
+    Still,
+    /// The view has begun, but what comes before its first round is missing here.
+    CatchingUp {
+        holders: Vec<Incarnation>,
+        asked: usize,
+        asked_at: Now,
+    },
+    /// At work.
+    Active,
+    Over,
+}
+
+/// What the driver computes or has computed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Work {
+    round: Round,
+    spans: Vec<Span>,
+    is_done: bool,
+}
+
+/// What has arrived of a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Arrived {
+    contributions: BTreeSet<Incarnation>,
+    sums: BTreeSet<Incarnation>,
+    is_summed: bool,
+}
+
+/// One incarnation of a worker process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    options: MemberOptions,
+    me: Incarnation,
+    term: Term,
+    stage: Stage,
+    /// The newest view that was prepared or began.
+    view: ViewNumber,
+    plan: Option<Plan>,
+    /// What is taken in the round behind the last completed one, if there is one, and what is left behind that.
+    next: Option<(Option<Assignment>, Schedule)>,
+    completed: Option<Round>,
+    /// Whether the result of that round is kept here; one that took over a state has none.
+    has_result: bool,
+    /// Whether the last round was completed in this view, so that its sums are still of use to peers.
+    completed_here: bool,
+    work: Option<Work>,
+    arrived: BTreeMap<(ViewNumber, Round), Arrived>,
+    /// Peers whose link is down, since when, and whether that was told.
+    down: BTreeMap<Incarnation, (Now, bool)>,
+    beat: u64,
+    beats_sent: BTreeMap<u64, Now>,
+    next_beat: Now,
+    /// No round begins after this.
+    lease_until: Now,
+    paused: bool,
+    actions: Vec<MemberAction>,
+    planted: Option<Planted>,
+}
+
+/// How long a holder that was asked for a state or a result is waited for before the next one is asked.
+const PATIENCE: Now = 2000;
+/// Beats whose answers may be outstanding.
+const BEATS_KEPT: usize = 16;
+
+impl Member {
+    /// A member that the master of a term has welcomed.
+    pub fn new(options: MemberOptions, me: Incarnation, term: Term, now: Now) -> Self {
+        let lease_until = now + options.silence_limit;
+        Self {
+            options,
+            me,
+            term,
+            stage: Stage::Still,
+            view: 0,
+            plan: None,
+            next: None,
+            completed: None,
+            has_result: false,
+            completed_here: false,
+            work: None,
+            arrived: BTreeMap::new(),
+            down: BTreeMap::new(),
+            beat: 0,
+            beats_sent: BTreeMap::new(),
+            next_beat: now,
+            lease_until,
+            paused: false,
+            actions: Vec::new(),
+            planted: None,
+        }
+    }
+
+    /// Plants a mistake, for the simulator.
+    pub fn plant(&mut self, mistake: Option<Planted>) {
+        self.planted = mistake;
+    }
+
+    fn has(&self, mistake: Planted) -> bool {
+        has(self.planted, mistake)
+    }
+
+    /// Until when work may go on without another word of the master.
+    pub fn lease_until(&self) -> Now {
+        self.lease_until
+    }
+
+    /// Who this is.
+    pub fn incarnation(&self) -> Incarnation {
+        self.me
+    }
+
+    /// The last round that was completed here.
+    pub fn completed(&self) -> Option<Round> {
+        self.completed
+    }
+
+    /// The newest view that is known here.
+    pub fn view(&self) -> ViewNumber {
+        self.view
+    }
+
+    /// Whether this incarnation is over.
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Rounds of which something is kept: bounded by how far members can be apart.
+    pub fn rounds_kept(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// What happens, and what follows from it.
+    pub fn handle(&mut self, event: MemberEvent, now: Now) -> Vec<MemberAction> {
+        if !self.is_over() {
+            self.happen(event, now);
+        }
+        if !self.is_over() {
+            self.keep_in_touch(now);
+            self.go_on(now);
+            self.set_timer(now);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn happen(&mut self, event: MemberEvent, now: Now) {
+        match event {
+            MemberEvent::DataRead(data, address) => self.tell(ToMaster::Ready { data, address }),
+            MemberEvent::MasterSaid(term, message) => {
+                // A greater term is another master's: this incarnation knows only its own.
+                if term == self.term {
+                    self.obey(message, now);
+                }
+            }
+            MemberEvent::PeerSaid(peer, message) => self.hear(peer, message),
+            MemberEvent::StateFromMaster(round) => self.adopt(round),
+            MemberEvent::Computed(round) => {
+                if let Some(work) = self.work.as_mut().filter(|work| work.round == round) {
+                    work.is_done = true;
+                    self.contribute_to_all();
+                }
+            }
+            MemberEvent::PeerUp(peer) => {
+                self.down.remove(&peer);
+                if !self.has(Planted::NeverSaysAgain) {
+                    self.say_again(peer, now);
+                }
+            }
+            MemberEvent::PeerDown(peer) => {
+                self.down.entry(peer).or_insert((now, false));
+            }
+            MemberEvent::MasterLost(reason) => self.end(format!("the master is gone: {reason}"), true),
+            MemberEvent::AskedToLeave => self.tell(ToMaster::Leave),
+            MemberEvent::Tick => {}
+        }
+    }
+
+    fn tell(&mut self, message: ToMaster) {
+        self.actions.push(MemberAction::Tell(message));
+    }
+
+    fn end(&mut self, reason: String, rejoin: bool) {
+        self.stage = Stage::Over;
+        self.actions.push(MemberAction::End { reason, rejoin });
+    }
+
+    fn obey(&mut self, message: ToMember, now: Now) {
+        match message {
+            ToMember::Prepare { view } if view > self.view => {
+                if !self.has(Planted::CompletesWhileFrozen) {
+                    self.stage = Stage::Still;
+                }
+                self.view = view;
+                self.tell(ToMaster::Frozen { view, completed: self.completed });
+            }
+            ToMember::View { plan, addresses, holders }
+                if plan.view == self.view
+                    && (self.stage == Stage::Still || self.has(Planted::CompletesWhileFrozen)) =>
+            {
+                self.begin(*plan, addresses, holders, now);
+            }
+            ToMember::Prepare { .. } | ToMember::View { .. } => {}
+            ToMember::Renew { beat, paused } => {
+                if let Some(sent) = self.beats_sent.remove(&beat) {
+                    self.lease_until = self.lease_until.max(sent + self.options.silence_limit);
+                    self.paused = paused;
+                }
+            }
+            ToMember::Save => self.save(),
+            ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
+        }
+    }
+
+    /// A view begins: from the state before its first round, with whatever of that round is already done here.
+    fn begin(&mut self, plan: Plan, addresses: Vec<String>, holders: Vec<Incarnation>, now: Now) {
+        if !plan.members.contains(&self.me) {
+            return;
+        }
+        let peers = plan.members.iter().copied().zip(addresses).filter(|(peer, _)| *peer != self.me);
+        self.actions.push(MemberAction::Connect(peers.collect()));
+        self.down.retain(|peer, _| plan.members.contains(peer));
+        self.down.values_mut().for_each(|down| *down = (now, false));
+        let state = plan.first - 1;
+        self.arrived.retain(|(view, _), _| *view >= plan.view);
+        self.actions.push(MemberAction::Forget(plan.view, 0));
+        self.next = Some((plan.assignment.clone(), plan.rest.clone()));
+        self.plan = Some(plan);
+        self.completed_here = false;
+        if self.has(Planted::BeginsWithoutAState) && self.completed.is_none() {
+            self.completed = Some(state);
+        }
+        if self.completed == Some(state) {
+            self.activate();
+        } else {
+            self.stage = Stage::CatchingUp { holders, asked: 0, asked_at: now };
+            self.ask_for_what_is_missing(now);
+        }
+    }
+
+    fn ask_for_what_is_missing(&mut self, now: Now) {
+        let Some(state) = self.plan.as_ref().map(|plan| plan.first - 1) else { return };
+        let is_one_behind = self.completed.is_some_and(|completed| completed + 1 == state);
+        let Stage::CatchingUp { holders, asked, asked_at } = &mut self.stage else { return };
+        let holder = if holders.is_empty() { None } else { Some(holders[*asked % holders.len()]) };
+        (*asked, *asked_at) = (*asked + 1, now);
+        self.actions.push(match holder {
+            None => MemberAction::AskMasterForState(state),
+            Some(holder) if is_one_behind => MemberAction::Ask(holder, ToPeer::WantResult { round: state }),
+            Some(holder) => MemberAction::Ask(holder, ToPeer::WantState { round: state }),
+        });
+    }
+
+    /// What comes before the first round of the view is here.
+    fn activate(&mut self) {
+        self.stage = Stage::Active;
+        let (view, round) = (self.view, self.completed.unwrap_or(0));
+        self.tell(ToMaster::Done { view, round });
+        // Work on this round that was begun in an older view is good if it is of the same examples.
+        let mine = self.my_spans();
+        if self.has(Planted::ReusesWorkOfAnotherRound) {
+            self.work.iter_mut().for_each(|work| work.round = round + 1);
+        } else if self.work.as_ref().is_some_and(|work| work.round != round + 1 || Some(&work.spans) != mine.as_ref()) {
+            self.work = None;
+        }
+        self.contribute_to_all();
+    }
+
+    fn adopt(&mut self, round: Round) {
+        let state = self.plan.as_ref().map(|plan| plan.first - 1);
+        if matches!(self.stage, Stage::CatchingUp { .. }) && state == Some(round) {
+            self.actions.push(MemberAction::Adopt(round));
+            self.has_result = false;
+            self.catch_up(round);
+        }
+    }
+
+    fn catch_up(&mut self, round: Round) {
+        self.completed = Some(round);
+        self.arrived.retain(|(_, of), _| *of > round);
+        self.activate();
+    }
+
+    /// Begins the next round if it may; asks again for what does not come; reports peers that cannot be reached.
+    fn go_on(&mut self, now: Now) {
+        if let Stage::CatchingUp { asked_at, .. } = self.stage
+            && now >= asked_at + PATIENCE
+        {
+            self.ask_for_what_is_missing(now);
+        }
+        if self.stage == Stage::Active
+            && self.work.is_none()
+            && !self.paused
+            && (now < self.lease_until || self.has(Planted::WorksWithoutALease))
+        {
+            let round = self.round();
+            if let (Some(spans), Some(epoch)) = (self.my_spans(), self.assignment().map(|assignment| assignment.epoch))
+            {
+                self.actions.push(MemberAction::Compute { round, epoch, spans: spans.clone() });
+                self.work = Some(Work { round, spans, is_done: false });
+            }
+        }
+        let (view, limit) = (self.view, self.options.edge_limit);
+        if matches!(self.stage, Stage::Active | Stage::CatchingUp { .. }) {
+            for (peer, (since, is_told)) in &mut self.down {
+                if !*is_told && now >= *since + limit {
+                    *is_told = true;
+                    self.actions.push(MemberAction::Tell(ToMaster::Unreachable { view, peer: *peer }));
+                }
+            }
+        }
+    }
+
+    /// Beats; without an answer for as long as the limit says, the master is gone.
+    fn keep_in_touch(&mut self, now: Now) {
+        if now >= self.next_beat {
+            self.beat += 1;
+            self.beats_sent.insert(self.beat, now);
+            while self.beats_sent.len() > BEATS_KEPT {
+                self.beats_sent.pop_first();
+            }
+            self.next_beat = now + self.options.beat_every;
+            self.tell(ToMaster::Beat { beat: self.beat });
+        }
+        if now >= self.lease_until + self.options.silence_limit {
+            self.end("nothing was heard of the master".into(), true);
+        }
+    }
+
+    fn set_timer(&mut self, now: Now) {
+        let mut at = self.next_beat.min(self.lease_until + self.options.silence_limit);
+        if let Stage::CatchingUp { asked_at, .. } = self.stage {
+            at = at.min(asked_at + PATIENCE);
+        }
+        for (since, is_told) in self.down.values() {
+            if !is_told {
+                at = at.min(since + self.options.edge_limit);
+            }
+        }
+        self.actions.push(MemberAction::SetTimer(at.max(now + 1)));
+    }
+}

@@ -1,0 +1,151 @@
+//! One round at a member: contribute, sum, complete.
+
+use super::super::message::{ToMaster, ToPeer};
+use super::{Member, MemberAction, Stage};
+use crate::Planted;
+use crate::rounds::{Assignment, Incarnation, Now, Plan, Round, Span, ViewNumber};
+
+impl Member {
+    pub(super) fn my_spans(&self) -> Option<Vec<Span>> {
+        let place = self.plan.as_ref()?.members.iter().position(|member| *member == self.me)?;
+        Some(self.assignment()?.slices[place].clone())
+    }
+
+    pub(super) fn assignment(&self) -> Option<&Assignment> {
+        self.next.as_ref()?.0.as_ref()
+    }
+
+    pub(super) fn round(&self) -> Round {
+        self.completed.unwrap_or(0) + 1
+    }
+
+    pub(super) fn hear(&mut self, peer: Incarnation, message: ToPeer) {
+        match message {
+            ToPeer::Contribution { round, .. } if self.has(Planted::TakesContributionsOfOtherViews) => {
+                self.arrived.entry((self.view, round)).or_default().contributions.insert(peer);
+                self.complete();
+            }
+            ToPeer::Contribution { view, round } if self.is_of_use(view, round) => {
+                self.arrived.entry((view, round)).or_default().contributions.insert(peer);
+                self.complete();
+            }
+            ToPeer::Reduced { view, round } if self.is_of_use(view, round) => {
+                self.arrived.entry((view, round)).or_default().sums.insert(peer);
+                self.complete();
+            }
+            ToPeer::Contribution { .. } | ToPeer::Reduced { .. } => {}
+            ToPeer::WantResult { round } if self.completed == Some(round) => {
+                // The state is as good, only longer.
+                self.actions.push(match self.has_result {
+                    true => MemberAction::ServeResult(peer, round),
+                    false => MemberAction::ServeState(peer, round),
+                });
+            }
+            ToPeer::WantState { round } if self.completed == Some(round) => {
+                self.actions.push(MemberAction::ServeState(peer, round));
+            }
+            // Whoever asked asks somebody else, or is told of another view.
+            ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
+            ToPeer::Result { round } => {
+                let state = self.plan.as_ref().map(|plan| plan.first - 1);
+                let is_next = self.completed.is_some_and(|completed| completed + 1 == round) && state == Some(round);
+                if matches!(self.stage, Stage::CatchingUp { .. }) && is_next {
+                    self.actions.push(MemberAction::ApplyFetched(round));
+                    self.has_result = true;
+                    self.catch_up(round);
+                }
+            }
+            ToPeer::State { round } => self.adopt(round),
+        }
+    }
+
+    /// Of this view or one that begins here soon; not behind, and no further ahead than a peer can be.
+    pub(super) fn is_of_use(&self, view: ViewNumber, round: Round) -> bool {
+        view > self.view || (view == self.view && self.completed.is_none_or(|completed| round > completed))
+    }
+
+    /// Sends the own contribution as far as it is there.
+    pub(super) fn contribute_to_all(&mut self) {
+        let Some(plan) = self.plan.clone().filter(|_| self.stage == Stage::Active) else { return };
+        let round = self.round();
+        if !self.work.as_ref().is_some_and(|work| work.is_done && work.round == round) {
+            return;
+        }
+        for to in plan.members.iter().copied() {
+            self.contribute(&plan, to, round);
+        }
+        self.arrived.entry((self.view, round)).or_default().contributions.insert(self.me);
+        self.complete();
+    }
+
+    pub(super) fn contribute(&mut self, plan: &Plan, to: Incarnation, round: Round) {
+        let parts = plan.members.len();
+        let part = plan.members.iter().position(|member| *member == to).unwrap_or(0);
+        self.actions.push(MemberAction::Contribute { to, view: plan.view, round, part, parts });
+    }
+
+    /// Sums when all have contributed; completes when all sums are here.
+    pub(super) fn complete(&mut self) {
+        let Some(plan) = self.plan.clone().filter(|_| self.stage == Stage::Active) else { return };
+        let (view, round, members) = (plan.view, self.round(), &plan.members);
+        let Some(arrived) = self.arrived.get_mut(&(view, round)) else { return };
+        if !arrived.is_summed && members.iter().all(|member| arrived.contributions.contains(member)) {
+            arrived.is_summed = true;
+            arrived.sums.insert(self.me);
+            self.actions.push(MemberAction::Sum { view, round, members: members.clone() });
+            for to in members.iter().copied().filter(|to| *to != self.me) {
+                self.actions.push(MemberAction::Distribute { to, view, round });
+            }
+        }
+        if !members.iter().all(|member| arrived.sums.contains(member)) {
+            return;
+        }
+        self.actions.push(MemberAction::Apply { view, round, members: members.clone() });
+        self.actions.push(MemberAction::Forget(view, round));
+        self.arrived.remove(&(view, round));
+        (self.completed, self.completed_here, self.work) = (Some(round), true, None);
+        self.has_result = true;
+        let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
+        if let Some((assignment, rest)) = &mut self.next {
+            *assignment = rest.take(members.len());
+        }
+        self.tell(ToMaster::Done { view, round });
+        let is_first = members[0] == self.me;
+        if is_first && (ended || self.options.save_every.is_some_and(|every| round.is_multiple_of(every))) {
+            self.save();
+        }
+        // Faster peers may have contributed to the next one.
+        self.complete();
+    }
+
+    /// Sends the state of the last completed round, with what is left behind it.
+    pub(super) fn save(&mut self) {
+        let Some(round) = self.completed.filter(|_| self.stage == Stage::Active) else { return };
+        let Some((assignment, mut rest)) = self.next.clone() else { return };
+        if let Some(assignment) = assignment.filter(|_| !self.has(Planted::SavesTheScheduleOneRoundLate)) {
+            rest.put_back(&assignment);
+        }
+        self.actions.push(MemberAction::SaveState(round, rest));
+    }
+
+    /// The link to a peer is new: says again what it may not have heard.
+    pub(super) fn say_again(&mut self, peer: Incarnation, now: Now) {
+        let Some(plan) = self.plan.clone().filter(|plan| plan.members.contains(&peer)) else { return };
+        match self.stage {
+            Stage::Active => {
+                let round = self.round();
+                if self.completed_here {
+                    self.actions.push(MemberAction::Distribute { to: peer, view: plan.view, round: round - 1 });
+                }
+                if self.work.as_ref().is_some_and(|work| work.is_done && work.round == round) {
+                    self.contribute(&plan, peer, round);
+                }
+                if self.arrived.get(&(plan.view, round)).is_some_and(|arrived| arrived.is_summed) {
+                    self.actions.push(MemberAction::Distribute { to: peer, view: plan.view, round });
+                }
+            }
+            Stage::CatchingUp { .. } => self.ask_for_what_is_missing(now),
+            Stage::Still | Stage::Over => {}
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a member is told, and what it does.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Span, Term, ViewNumber};
+
+/// What a member is told when it joins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberOptions {
+    /// Milliseconds between two beats.
+    pub beat_every: Now,
+    /// The master's limit of silence: what was last renewed holds for so long since the beat was sent.
+    pub silence_limit: Now,
+    /// A peer that a round waits for is unreachable when its link is down for so long, in milliseconds.
+    pub edge_limit: Now,
+    /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
+    pub save_every: Option<Round>,
+}
+
+/// What happens to a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberEvent {
+    /// The data is there, and where peers connect to.
+    DataRead(DataProof, String),
+    /// The master says something, in its term.
+    MasterSaid(Term, ToMember),
+    /// A peer says something; the numbers that came with it are kept by the driver.
+    PeerSaid(Incarnation, ToPeer),
+    /// The master has sent the state after a round.
+    StateFromMaster(Round),
+    /// The contribution to a round is computed.
+    Computed(Round),
+    /// The link to a peer stands, perhaps again: nothing that was said before may have arrived.
+    PeerUp(Incarnation),
+    /// The link to a peer is gone, or could not be made.
+    PeerDown(Incarnation),
+    /// The link to the master is gone.
+    MasterLost(String),
+    /// This process is asked to go.
+    AskedToLeave,
+    /// A timer rang, or nothing did.
+    Tick,
+}
+
+/// What a member does, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberAction {
+    /// Says something to the master.
+    Tell(ToMaster),
+    /// Says something to a peer that needs no numbers.
+    Ask(Incarnation, ToPeer),
+    /// Asks the master for the state after a round.
+    AskMasterForState(Round),
+    /// Links are needed to these peers and to no others.
+    Connect(Vec<(Incarnation, String)>),
+    /// Computes the contribution of these examples to a round. [`MemberEvent::Computed`] follows.
+    Compute {
+        /// The round.
+        round: Round,
+        /// The epoch of the examples.
+        epoch: u64,
+        /// Their places in its order.
+        spans: Vec<Span>,
+    },
+    /// Sends the part of the own contribution that a peer sums (the place of the peer among so many); to itself: keeps it.
+    Contribute {
+        /// To whom.
+        to: Incarnation,
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+        /// Which part.
+        part: usize,
+        /// Of how many.
+        parts: usize,
+    },
+    /// Sums the own part of all contributions in the order of the members.
+    Sum {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+        /// Whose.
+        members: Vec<Incarnation>,
+    },
+    /// Sends the sum of the own part.
+    Distribute {
+        /// To whom.
+        to: Incarnation,
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+    },
+    /// All parts of the result are here: puts them together, keeps the result until the next one, and applies it.
+    Apply {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+        /// Whose parts, in order.
+        members: Vec<Incarnation>,
+    },
+    /// Applies a whole result that a peer sent.
+    ApplyFetched(Round),
+    /// Takes over a state that a peer or the master sent.
+    Adopt(Round),
+    /// Sends the whole result of the last completed round.
+    ServeResult(Incarnation, Round),
+    /// Sends the state after the last completed round.
+    ServeState(Incarnation, Round),
+    /// Sends that state to the master, with what is left to do behind it.
+    SaveState(Round, Schedule),
+    /// Contributions and sums of older views, and of rounds up to this one, are not needed any more.
+    Forget(ViewNumber, Round),
+    /// Rings at the latest then.
+    SetTimer(Now),
+    /// This incarnation is over, for this reason; the process may join again as another one.
+    End {
+        /// Why.
+        reason: String,
+        /// Whether it should.
+        rejoin: bool,
+    },
+}

@@ -1,0 +1,128 @@
+//! What master, members and peers say to each other. Numbers travel beside these, by whoever carries them out.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Incarnation, Plan, Round, ViewNumber};
+
+/// What a worker's data is, so that all train on the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataProof {
+    /// Training examples.
+    pub examples: u64,
+    /// A digest of a sample of them.
+    pub fingerprint: u64,
+}
+
+/// What a member says to the master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToMaster {
+    /// The data has been read; views may count on this member. Others reach it at `address`.
+    Ready {
+        /// Proves that the data is the same.
+        data: DataProof,
+        /// Where peers connect to.
+        address: String,
+    },
+    /// Still there; the number comes back in [`ToMember::Renew`].
+    Beat {
+        /// Counts up.
+        beat: u64,
+    },
+    /// Frozen for a new view, at this round.
+    Frozen {
+        /// The view that is being prepared.
+        view: ViewNumber,
+        /// The last round that this member has completed; none while it has no state.
+        completed: Option<Round>,
+    },
+    /// Completed a round (or has come to the state before the first one of the view).
+    Done {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+    },
+    /// A peer of the view cannot be reached although the round waits for it.
+    Unreachable {
+        /// The view.
+        view: ViewNumber,
+        /// Who.
+        peer: Incarnation,
+    },
+    /// Wants to go; what it holds comes back without blame.
+    Leave,
+}
+
+/// What the master says to a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToMember {
+    /// Completes nothing more in older views, and says where it is.
+    Prepare {
+        /// The view that is being prepared.
+        view: ViewNumber,
+    },
+    /// The view begins.
+    View {
+        /// Who does what.
+        plan: Box<Plan>,
+        /// Where each member is reached, in their order.
+        addresses: Vec<String>,
+        /// Members that hold the state before the first round; if none does, the master does.
+        holders: Vec<Incarnation>,
+    },
+    /// Answers a [`ToMaster::Beat`]: work may go on for as long as the limit says since that beat was sent.
+    Renew {
+        /// The number of the beat.
+        beat: u64,
+        /// Whether the run is paused: no new round begins.
+        paused: bool,
+    },
+    /// Sends the state of the last completed round to the master.
+    Save,
+    /// Goes, for this reason; `rejoin` if it is welcome to come again.
+    Stop {
+        /// Why.
+        reason: String,
+        /// Whether it may join again.
+        rejoin: bool,
+    },
+}
+
+/// What members say to each other. Contributions, results and states carry their numbers beside these words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToPeer {
+    /// The part of the sender's contribution that the receiver sums.
+    Contribution {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+    },
+    /// The sum of the sender's part.
+    Reduced {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+    },
+    /// Asks for the whole result of a round.
+    WantResult {
+        /// The round.
+        round: Round,
+    },
+    /// The whole result.
+    Result {
+        /// The round.
+        round: Round,
+    },
+    /// Asks for the state after a round; members and the master are asked alike.
+    WantState {
+        /// The round.
+        round: Round,
+    },
+    /// The state.
+    State {
+        /// The round.
+        round: Round,
+    },
+}

@@ -1,0 +1,94 @@
+//! What a view is to do, from its first round on.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Assignment, Incarnation, Round, Schedule, Span, ViewNumber};
+
+/// A view: who is in it, what its first round is, and how the rounds behind that one follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The number of the view.
+    pub view: ViewNumber,
+    /// Its members, in the order in which contributions are summed.
+    pub members: Vec<Incarnation>,
+    /// Its first round.
+    pub first: Round,
+    /// What the members take in that round; none when there is nothing left to do.
+    pub assignment: Option<Assignment>,
+    /// What is left behind it.
+    pub rest: Schedule,
+}
+
+impl Plan {
+    /// The first plan of a term: the round after one whose state is known.
+    pub fn begin(view: ViewNumber, members: Vec<Incarnation>, first: Round, mut rest: Schedule) -> Self {
+        let assignment = if members.is_empty() { None } else { rest.take(members.len()) };
+        Self { view, members, first, assignment, rest }
+    }
+
+    /// What is taken in a round that is not before the first, and what is left behind it.
+    pub fn at(&self, round: Round) -> (Option<Assignment>, Schedule) {
+        let (mut assignment, mut rest) = (self.assignment.clone(), self.rest.clone());
+        for _ in self.first..round {
+            assignment = rest.take(self.members.len());
+        }
+        (assignment, rest)
+    }
+
+    /// The plan of other members from a round on: who stays keeps what they took in it, so that work that is done is not
+    /// done again; what the others took comes back. Says what is set aside. `to_blame` tells whether a member that is gone may have been lost because of what it took.
+    pub fn change(
+        &self,
+        view: ViewNumber,
+        members: Vec<Incarnation>,
+        first: Round,
+        to_blame: impl Fn(Incarnation) -> bool,
+    ) -> (Plan, Vec<Span>) {
+        let (assignment, mut rest) = self.at(first);
+        let Some(before) = assignment else {
+            // Nobody had begun, or everything is done.
+            let assignment = if self.members.is_empty() { rest.take(members.len()) } else { None };
+            return (Plan { view, members, first, assignment, rest }, Vec::new());
+        };
+        let mut aside = Vec::new();
+        let mut slices = vec![Vec::new(); members.len()];
+        for (member, slice) in self.members.iter().zip(before.slices) {
+            match members.iter().position(|m| m == member) {
+                Some(place) => slices[place] = slice,
+                None => aside.extend(rest.give_back(&slice, to_blame(*member))),
+            }
+        }
+        let kept = Assignment { epoch: before.epoch, slices, ends_epoch: rest.left() == 0 };
+        // A round in which nobody who is left takes anything need not be held.
+        let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(members.len()) };
+        (Plan { view, members, first, assignment, rest }, aside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Share;
+    use super::*;
+
+    fn taken(assignment: &Option<Assignment>) -> Vec<Vec<(u64, u64)>> {
+        let slices = assignment.iter().flat_map(|a| &a.slices);
+        slices.map(|slice| slice.iter().map(|s| (s.start, s.end)).collect()).collect()
+    }
+
+    #[test]
+    fn who_stays_keeps_what_they_took_and_the_rest_comes_back() {
+        let plan = Plan::begin(1, vec![7, 8, 9], 1, Schedule::new(30, 1, Share::Each(2)));
+        let (changed, aside) = plan.change(2, vec![7, 9, 12], 3, |_| true);
+        assert_eq!(aside, []);
+        assert_eq!(taken(&changed.assignment), [vec![(12, 14)], vec![(16, 18)], vec![]]);
+        assert_eq!(taken(&changed.at(4).0), [vec![(14, 16)], vec![(18, 20)], vec![(20, 22)]]);
+    }
+
+    #[test]
+    fn a_round_that_nobody_holds_any_more_begins_anew() {
+        let plan = Plan::begin(1, vec![7], 1, Schedule::new(4, 1, Share::Each(2)));
+        let (changed, _) = plan.change(2, vec![8], 1, |_| false);
+        assert_eq!(taken(&changed.assignment), [vec![(0, 2)]], "nothing is taken from what nobody lost");
+        assert_eq!(taken(&changed.at(3).0), Vec::<Vec<(u64, u64)>>::new());
+    }
+}

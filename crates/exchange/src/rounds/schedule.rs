@@ -1,0 +1,287 @@
+//! Who takes which examples in which round: the same answer at the master and at every member, without asking.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+/// Places `start..end` in the order of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Span {
+    /// The first place.
+    pub start: u64,
+    /// The place behind the last.
+    pub end: u64,
+    /// Members that were lost while they held it.
+    pub losses: u8,
+}
+
+impl Span {
+    /// How many places.
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// How many examples a round takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Share {
+    /// So many for each member.
+    Each(u64),
+    /// So many for all of them together.
+    Together(u64),
+}
+
+/// What every member takes in one round. All of it is of one epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// By member, in the order of the view.
+    pub slices: Vec<Vec<Span>>,
+    /// Whether nothing of the epoch is left behind it, unless something comes back.
+    pub ends_epoch: bool,
+}
+
+impl Assignment {
+    /// Examples of all members.
+    pub fn examples(&self) -> u64 {
+        self.slices.iter().flatten().map(Span::len).sum()
+    }
+}
+
+/// What is left to take: a cursor through the epoch, and holes behind it that came back from members that were lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    examples: u64,
+    epochs: u64,
+    share: Share,
+    epoch: u64,
+    cursor: u64,
+    holes: VecDeque<Span>,
+    /// Spans before the cursor has come to them that were lost with members, by epoch: they are taken apart from others, or
+    /// not at all.
+    marks: Vec<(u64, Span)>,
+}
+
+/// A span that was lost with so many members is set aside: it may be what kills them.
+pub const LOSSES_UNTIL_SET_ASIDE: u8 = 2;
+
+impl Schedule {
+    /// All epochs, from the first example on.
+    pub fn new(examples: u64, epochs: u64, share: Share) -> Self {
+        Self { examples, epochs, share, epoch: 0, cursor: 0, holes: VecDeque::new(), marks: Vec::new() }
+    }
+
+    /// The epoch that is being taken.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Examples of the epoch that nobody has taken.
+    pub fn left(&self) -> u64 {
+        let aside = |span: &Span| match span.losses >= LOSSES_UNTIL_SET_ASIDE {
+            true => span.end.saturating_sub(span.start.max(self.cursor)),
+            false => 0,
+        };
+        let aside: u64 = self.marks.iter().filter(|(epoch, _)| *epoch == self.epoch).map(|(_, span)| aside(span)).sum();
+        self.examples - self.cursor - aside + self.holes.iter().map(Span::len).sum::<u64>()
+    }
+
+    /// What the members of a view take in the next round; none when all epochs are done.
+    pub fn take(&mut self, members: usize) -> Option<Assignment> {
+        if self.left() == 0 {
+            if self.epoch + 1 >= self.epochs {
+                return None;
+            }
+            (self.epoch, self.cursor) = (self.epoch + 1, 0);
+            self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
+        }
+        let count = members as u64;
+        let wanted = match self.share {
+            Share::Each(each) => each.saturating_mul(count),
+            Share::Together(all) => all,
+        };
+        let total = wanted.max(1).min(self.left());
+        let slices = (0..count).map(|n| self.cut(total * (n + 1) / count - total * n / count)).collect();
+        Some(Assignment { epoch: self.epoch, slices, ends_epoch: self.left() == 0 })
+    }
+
+    /// The next examples: what came back goes first.
+    fn cut(&mut self, mut wanted: u64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        while wanted > 0 {
+            let mut span = match self.holes.pop_front() {
+                Some(span) => span,
+                None => match self.advance(wanted) {
+                    span if span.losses >= LOSSES_UNTIL_SET_ASIDE => continue,
+                    span => span,
+                },
+            };
+            if span.len() > wanted {
+                self.holes.push_front(Span { start: span.start + wanted, ..span });
+                span.end = span.start + wanted;
+            }
+            wanted -= span.len();
+            spans.push(span);
+        }
+        spans
+    }
+
+    /// What lies at the cursor: up to so many places that are all marked alike.
+    fn advance(&mut self, wanted: u64) -> Span {
+        let start = self.cursor;
+        let mut span = Span { start, end: self.examples.min(start + wanted), losses: 0 };
+        for (_, mark) in self.marks.iter().filter(|(epoch, mark)| *epoch == self.epoch && mark.end > start) {
+            if mark.start <= start {
+                (span.end, span.losses) = (span.end.min(mark.end), mark.losses);
+            } else {
+                span.end = span.end.min(mark.start);
+            }
+        }
+        if span.losses >= LOSSES_UNTIL_SET_ASIDE {
+            // What is left out costs nothing, however long it is.
+            let ends = self
+                .marks
+                .iter()
+                .filter(|(epoch, mark)| *epoch == self.epoch && mark.start <= start && mark.end > start);
+            span.end = ends.map(|(_, mark)| mark.end).min().unwrap_or(span.end);
+        }
+        self.cursor = span.end;
+        span
+    }
+
+    /// Marks what a member held that was lost, before it is taken again from here. Says what will not be taken.
+    pub fn mark(&mut self, epoch: u64, spans: &[Span]) -> Vec<Span> {
+        let marks = spans.iter().filter(|span| !span.is_empty()).map(|span| Span { losses: span.losses + 1, ..*span });
+        let mut aside = Vec::new();
+        for mark in marks {
+            if mark.losses >= LOSSES_UNTIL_SET_ASIDE {
+                aside.push(mark);
+            }
+            if epoch == self.epoch {
+                self.mark_holes(mark);
+            }
+            self.marks.retain(|(of, old)| *of != epoch || old.end <= mark.start || old.start >= mark.end);
+            self.marks.push((epoch, mark));
+        }
+        aside
+    }
+
+    /// Cuts holes at the ends of a mark; what lies in it is as lost as the mark says.
+    fn mark_holes(&mut self, mark: Span) {
+        for hole in std::mem::take(&mut self.holes) {
+            let (start, end) = (hole.start.max(mark.start), hole.end.min(mark.end));
+            if start >= end {
+                self.holes.push_back(hole);
+                continue;
+            }
+            let pieces =
+                [Span { end: start, ..hole }, Span { start, end, losses: mark.losses }, Span { start: end, ..hole }];
+            let taken = pieces.into_iter().filter(|span| !span.is_empty() && span.losses < LOSSES_UNTIL_SET_ASIDE);
+            self.holes.extend(taken);
+        }
+    }
+
+    /// What is marked and will not be taken, with its epoch.
+    pub fn set_aside(&self) -> Vec<(u64, Span)> {
+        self.marks.iter().filter(|(_, span)| span.losses >= LOSSES_UNTIL_SET_ASIDE).copied().collect()
+    }
+
+    /// Puts back what was taken last, so that it is taken again in the same order.
+    pub fn put_back(&mut self, assignment: &Assignment) {
+        for span in assignment.slices.iter().flatten().rev().filter(|span| !span.is_empty()) {
+            self.holes.push_front(*span);
+        }
+    }
+
+    /// Takes back what a lost member held, `to_blame` if it may have been lost because of it. Says what is set aside.
+    pub fn give_back(&mut self, spans: &[Span], to_blame: bool) -> Vec<Span> {
+        let blamed = spans.iter().map(|span| Span { losses: span.losses + u8::from(to_blame), ..*span });
+        let (aside, holes): (Vec<Span>, Vec<Span>) = blamed.partition(|span| span.losses >= LOSSES_UNTIL_SET_ASIDE);
+        self.holes.extend(holes);
+        aside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: u64, end: u64) -> Span {
+        Span { start, end, losses: 0 }
+    }
+
+    #[test]
+    fn every_example_of_every_epoch_is_taken_once() {
+        let mut schedule = Schedule::new(10, 2, Share::Each(2));
+        let mut seen = [[0; 10]; 2];
+        let mut ends = 0;
+        while let Some(round) = schedule.take(3) {
+            for at in round.slices.iter().flatten().flat_map(|s| s.start..s.end) {
+                seen[round.epoch as usize][at as usize] += 1;
+            }
+            ends += u32::from(round.ends_epoch);
+        }
+        assert_eq!((seen, ends), ([[1; 10]; 2], 2));
+    }
+
+    #[test]
+    fn a_short_last_round_is_shared_evenly() {
+        let mut schedule = Schedule::new(7, 1, Share::Together(4));
+        assert_eq!(schedule.take(2).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 4)]]));
+        let last = schedule.take(2).expect("three are left");
+        assert_eq!((last.slices, last.ends_epoch), (vec![vec![span(4, 5)], vec![span(5, 7)]], true));
+    }
+
+    #[test]
+    fn what_comes_back_is_taken_next_and_set_aside_when_it_is_lost_again() {
+        let mut schedule = Schedule::new(8, 1, Share::Each(3));
+        let first = schedule.take(2).expect("a round");
+        assert_eq!(schedule.give_back(&first.slices[1], true), []);
+        let second = schedule.take(1).expect("a round");
+        assert_eq!(second.slices, [[Span { start: 3, end: 6, losses: 1 }]]);
+        assert_eq!(schedule.give_back(&second.slices[0], true), [Span { start: 3, end: 6, losses: 2 }]);
+        assert_eq!(schedule.give_back(&[span(0, 1)], false), [], "one that left without blame");
+        assert_eq!(schedule.take(1).map(|r| r.slices), Some(vec![vec![span(0, 1), span(6, 8)]]));
+        assert_eq!(schedule.take(1), None);
+    }
+
+    #[test]
+    fn what_is_marked_is_taken_apart_and_then_not_at_all() {
+        let mut schedule = Schedule::new(10, 1, Share::Each(4));
+        let held = [span(2, 4)];
+        let mut again = schedule.clone();
+        assert_eq!(again.mark(0, &held), []);
+        let marked = Span { losses: 1, ..held[0] };
+        assert_eq!(again.clone().take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), marked]]));
+        assert_eq!(schedule.mark(0, &[marked]), [Span { losses: 2, ..marked }]);
+        assert_eq!(schedule.left(), 8);
+        let mut returned = Schedule::new(10, 1, Share::Each(8));
+        let all = returned.take(1).expect("a round");
+        returned.put_back(&all);
+        assert_eq!(returned.mark(0, &[marked]).len(), 1);
+        assert_eq!(returned.left(), 8);
+        assert_eq!(returned.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 8), span(8, 10)]]));
+        assert_eq!(schedule.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 6)]]));
+        assert_eq!(schedule.take(1).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![span(6, 10)]], true)));
+    }
+
+    #[test]
+    fn what_is_put_back_is_taken_again_as_before() {
+        let mut schedule = Schedule::new(9, 2, Share::Each(2));
+        schedule.take(2);
+        let before = schedule.take(2).expect("a round");
+        schedule.put_back(&before);
+        assert_eq!(schedule.take(2).as_ref(), Some(&before));
+        let last = schedule.take(2).expect("a round");
+        assert!(last.ends_epoch);
+        schedule.put_back(&last);
+        assert_eq!(schedule.take(2), Some(last));
+        assert_eq!(schedule.take(2).map(|r| r.epoch), Some(1));
+    }
+}

@@ -1,0 +1,81 @@
+//! What a run on many machines tells people and logs.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Assignment, Incarnation, Round, Span, ViewNumber};
+
+/// What a run tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// A member can be counted on.
+    WorkerJoined(Incarnation),
+    /// A member is gone.
+    WorkerLost {
+        /// Who.
+        member: Incarnation,
+        /// Why it is believed so.
+        reason: String,
+    },
+    /// A view begins.
+    View {
+        /// Its number.
+        view: ViewNumber,
+        /// Who is in it.
+        members: Vec<Incarnation>,
+        /// Its first round.
+        first: Round,
+        /// Why it was needed.
+        reason: String,
+    },
+    /// A round was taken again without a member that was lost; its examples come later.
+    RoundAgain {
+        /// The round.
+        round: Round,
+    },
+    /// Everybody has completed a round: its examples are counted.
+    Counted {
+        /// The round.
+        round: Round,
+        /// Who took what.
+        assignment: Assignment,
+    },
+    /// All examples of an epoch are counted or set aside.
+    EpochDone {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// Its last round.
+        round: Round,
+    },
+    /// Examples that were lost with two members.
+    SetAside {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// Their places in its order.
+        spans: Vec<Span>,
+    },
+    /// Nobody is left who holds what came after a checkpoint: it is done again.
+    RolledBack {
+        /// Rounds up to here stay.
+        to: Round,
+        /// Rounds up to here had been counted.
+        from: Round,
+        /// What was set aside since the checkpoint and stays so, with its epoch.
+        aside: Vec<(u64, Span)>,
+    },
+    /// There are too few members.
+    Waiting {
+        /// Members that are there.
+        members: usize,
+        /// Members that are needed.
+        needed: usize,
+    },
+    /// No new rounds begin, or they do again.
+    Paused(bool),
+    /// A checkpoint could not be written.
+    NotSaved {
+        /// The round.
+        round: Round,
+        /// Why.
+        reason: String,
+    },
+}

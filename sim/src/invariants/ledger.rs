@@ -1,0 +1,138 @@
+//! Every example of every epoch is counted once, or set aside once, and nothing else is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paceline_exchange::rounds::{Assignment, Now, Round, Schedule, Told};
+
+use super::Watch;
+use crate::numbers::{WIDTH, worth};
+
+type Place = (u64, u64);
+
+/// What was counted, by round: later rounds are taken back when a run goes back to a checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    work: Schedule,
+    counted: BTreeMap<Round, Assignment>,
+    aside: BTreeSet<Place>,
+    /// What was set aside when the newest checkpoint was written.
+    aside_saved: BTreeSet<Place>,
+}
+
+fn places(assignment: &Assignment) -> impl Iterator<Item = Place> {
+    let spans = assignment.slices.iter().flatten();
+    spans.flat_map(|span| span.start..span.end).map(|place| (assignment.epoch, place))
+}
+
+/// All that is left to take.
+fn left(mut schedule: Schedule) -> Vec<Place> {
+    let mut all = Vec::new();
+    while let Some(round) = schedule.take(1) {
+        all.extend(places(&round));
+    }
+    all
+}
+
+impl Ledger {
+    pub(crate) fn new(work: Schedule) -> Self {
+        Self { work, counted: BTreeMap::new(), aside: BTreeSet::new(), aside_saved: BTreeSet::new() }
+    }
+
+    pub(crate) fn go_back(&mut self, round: Round) {
+        self.counted.split_off(&(round + 1));
+        self.aside.clone_from(&self.aside_saved);
+    }
+
+    fn newest(&self) -> Round {
+        self.counted.last_key_value().map_or(0, |(round, _)| *round)
+    }
+
+    pub(crate) fn hear(&mut self, told: &Told) -> Result<(), String> {
+        match told {
+            Told::Counted { round, assignment } => {
+                if *round != self.newest() + 1 {
+                    return Err(format!("round {round} was counted after round {}", self.newest()));
+                }
+                self.counted.insert(*round, assignment.clone());
+            }
+            Told::SetAside { epoch, spans } => {
+                self.aside.extend(spans.iter().flat_map(|span| span.start..span.end).map(|place| (*epoch, place)));
+            }
+            Told::RolledBack { to, aside, .. } => {
+                self.go_back(*to);
+                self.aside
+                    .extend(aside.iter().flat_map(|(epoch, span)| (span.start..span.end).map(|place| (*epoch, place))));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint says is left, what was counted up to it and what was set aside are everything, once each.
+    fn checkpoint(&mut self, round: Round, rest: &Schedule) -> Result<(), String> {
+        let mut missing: BTreeSet<Place> = left(self.work.clone()).into_iter().collect();
+        let counted = self.counted.range(..=round).flat_map(|(_, assignment)| places(assignment));
+        for (epoch, place) in counted.chain(left(rest.clone())) {
+            if !missing.remove(&(epoch, place)) {
+                return Err(format!("the checkpoint of round {round} has example {place} of epoch {epoch} twice"));
+            }
+        }
+        match missing.difference(&self.aside).next() {
+            Some((epoch, place)) => {
+                Err(format!("the checkpoint of round {round} has lost example {place} of epoch {epoch}"))
+            }
+            None => {
+                self.aside_saved = missing;
+                Ok(())
+            }
+        }
+    }
+
+    /// What a state must be that all counted rounds up to this one went into.
+    pub(crate) fn sum(&self, round: Round) -> [i64; WIDTH] {
+        let mut sum = [0; WIDTH];
+        for assignment in self.counted.range(..=round).map(|(_, assignment)| assignment) {
+            for place in assignment.slices.iter().flatten().flat_map(|span| span.start..span.end) {
+                sum.iter_mut().zip(worth(assignment.epoch, place)).for_each(|(sum, worth)| *sum += worth);
+            }
+        }
+        sum
+    }
+
+    /// How often each example was counted or set aside, if that is not once.
+    fn wrong(&self) -> Option<String> {
+        let mut seen: BTreeMap<Place, u32> = left(self.work.clone()).into_iter().map(|place| (place, 0)).collect();
+        for place in self.counted.values().flat_map(places).chain(self.aside.iter().copied()) {
+            *seen.entry(place).or_default() += 1;
+        }
+        let ((epoch, place), times) = seen.into_iter().find(|(_, times)| *times != 1)?;
+        Some(format!("example {place} of epoch {epoch} was counted or set aside {times} times"))
+    }
+}
+
+impl Watch {
+    /// At the end of a run.
+    pub(crate) fn all_once(&mut self, now: Now) {
+        if let Some(wrong) = self.ledger.wrong() {
+            self.fail(now, wrong);
+        }
+    }
+
+    pub(crate) fn all_in_checkpoint(&mut self, now: Now, round: Round, rest: &Schedule) {
+        if let Err(wrong) = self.ledger.checkpoint(round, rest) {
+            self.fail(now, wrong);
+        }
+    }
+
+    pub(crate) fn counted_sum(&self, round: Round) -> [i64; WIDTH] {
+        self.ledger.sum(round)
+    }
+
+    pub(crate) fn last_counted(&self) -> Round {
+        self.ledger.newest()
+    }
+
+    pub(crate) fn back_to(&mut self, round: Round) {
+        self.ledger.go_back(round);
+    }
+}

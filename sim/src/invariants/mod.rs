@@ -1,0 +1,63 @@
+//! What must hold in every history, one file each.
+
+mod conservation;
+mod ends;
+mod leases;
+mod ledger;
+mod queues;
+mod same_way;
+mod terms;
+
+use paceline_exchange::rounds::{Now, Schedule, Told};
+
+use crate::world::Rare;
+
+/// Looks on, and remembers the first thing that did not hold.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// What did not hold.
+    pub violation: Option<String>,
+    /// Rare states that were reached.
+    pub rare: Rare,
+    ledger: ledger::Ledger,
+    terms: terms::Terms,
+}
+
+impl Watch {
+    pub(crate) fn new(work: Schedule) -> Self {
+        Self { violation: None, rare: Rare::new(), ledger: ledger::Ledger::new(work), terms: terms::Terms::default() }
+    }
+
+    pub(crate) fn fail(&mut self, now: Now, what: String) {
+        if self.violation.is_none() {
+            self.violation = Some(format!("at {now} ms: {what}"));
+        }
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.rare.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn hear(&mut self, now: Now, told: &Told) {
+        match told {
+            Told::View { .. } => self.count("a view began"),
+            Told::RoundAgain { .. } => self.count("a round was taken again"),
+            Told::SetAside { .. } => self.count("examples were set aside"),
+            Told::RolledBack { .. } => self.count("a run rolled back to its checkpoint"),
+            Told::WorkerLost { reason, .. } => {
+                self.count("a worker was lost");
+                if reason.contains("does not reach") {
+                    self.count("one end of a bad edge was evicted");
+                }
+                if reason.contains("nothing was heard") {
+                    self.count("a worker was silent");
+                }
+            }
+            Told::Waiting { .. } => self.count("a run waited for workers"),
+            _ => {}
+        }
+        if let Err(what) = self.ledger.hear(told) {
+            self.fail(now, what);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--plant NAME]`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
+
+use std::process::ExitCode;
+
+use paceline_exchange::Planted;
+use paceline_sim::{Rare, World};
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: Vec<String>) -> Result<bool, String> {
+    let (mut seed, mut from, mut seeds, mut is_traced, mut planted) = (None, 0, 2000, false, None);
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let mut number = || {
+            let value = arguments.next().ok_or_else(|| format!("expected a number after `{argument}`"))?;
+            value.parse::<u64>().map_err(|_| format!("expected a number after `{argument}`, found `{value}`"))
+        };
+        match argument.as_str() {
+            "--seed" => seed = Some(number()?),
+            "--from" => from = number()?,
+            "--seeds" => seeds = number()?,
+            "--trace" => is_traced = true,
+            "--plant" => {
+                let name = arguments.next().unwrap_or_default();
+                let found = Planted::ALL.into_iter().find(|p| format!("{p:?}") == name);
+                planted = Some(found.ok_or_else(|| format!("expected one of {:?}, found `{name}`", Planted::ALL))?);
+            }
+            other => {
+                return Err(format!(
+                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--from N`, `--seeds N` or `--plant NAME`"
+                ));
+            }
+        }
+    }
+    let mut rare = Rare::new();
+    for seed in seed.map_or(from..from + seeds, |seed| seed..seed + 1) {
+        let world = World::new(seed, planted);
+        let outcome = if is_traced { world.traced() } else { world }.run();
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        if let Some(violation) = outcome.violation {
+            println!("seed {seed}: {violation}");
+            println!("replay it with: cargo run --release -p paceline-sim -- --seed {seed} --trace");
+            return Ok(false);
+        }
+        outcome.rare.into_iter().for_each(|(what, times)| *rare.entry(what).or_default() += times);
+    }
+    rare.iter().for_each(|(what, times)| println!("{times:>9} × {what}"));
+    Ok(true)
+}

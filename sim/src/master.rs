@@ -1,0 +1,211 @@
+//! The driver of a master in the simulator.
+
+use std::collections::BTreeMap;
+
+use paceline_exchange::Planted;
+use paceline_exchange::rounds::message::DataProof;
+use paceline_exchange::rounds::{
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, Told,
+};
+
+use crate::network::{ConnectionId, Message, Pid};
+use crate::numbers::State;
+use crate::world::{Happening, World};
+
+/// What every worker of a history has.
+pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
+pub(crate) const SILENCE_LIMIT: Now = 2000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct MasterProcess {
+    pub(crate) machine: Master,
+    members: BTreeMap<Incarnation, ConnectionId>,
+    states: BTreeMap<Round, (State, Schedule)>,
+    /// What members without state start from: the checkpoint that this master began with or wrote last.
+    checkpoint: (Round, State),
+    timer: Now,
+}
+
+impl World {
+    pub(crate) fn start_master(&mut self) {
+        let pid = self.new_pid();
+        if self.planted != Some(Planted::TakesTheSameTermAgain) || self.disk.term == 0 {
+            self.disk.term += 1;
+        }
+        let options = MasterOptions {
+            min_workers: self.faults.min_workers,
+            silence_limit: SILENCE_LIMIT,
+            waiting_limit: 100_000,
+            waiting_told_every: 5000,
+            stops_on_poison: false,
+            data: DATA,
+        };
+        let mut machine = Master::new(options, self.disk.term, self.disk.round, self.disk.rest.clone(), self.now);
+        machine.plant(self.planted);
+        self.watch.master_began(self.now, self.disk.term, self.disk.round);
+        let checkpoint = (self.disk.round, self.disk.state.clone());
+        let process =
+            MasterProcess { machine, members: BTreeMap::new(), states: BTreeMap::new(), checkpoint, timer: Now::MAX };
+        self.masters.insert(pid, process);
+        self.master_address = Some(pid);
+        self.tell_master(pid, MasterEvent::Tick);
+    }
+
+    fn master(&mut self, pid: Pid) -> &mut MasterProcess {
+        self.masters.get_mut(&pid).expect("only live masters are driven")
+    }
+
+    pub(crate) fn happen_to_master(&mut self, pid: Pid, happening: Happening) {
+        match happening {
+            Happening::Arrives(connection, message) => self.master_hears(pid, connection, message),
+            Happening::ConnectionDown(connection, why) => {
+                if let Some(member) = self.member_at(pid, connection) {
+                    self.tell_master(pid, MasterEvent::LinkLost(member, why.into()));
+                }
+            }
+            Happening::Timer(at) if self.master(pid).timer == at => {
+                self.master(pid).timer = Now::MAX;
+                // Whoever has been succeeded learns it from the coordinator, sooner or later.
+                if self.master(pid).machine.term() < self.disk.term {
+                    self.watch.count("an old master learnt that it was succeeded");
+                    return self.kill(pid, false);
+                }
+                self.tell_master(pid, MasterEvent::Tick);
+            }
+            _ => {}
+        }
+    }
+
+    fn member_at(&mut self, pid: Pid, connection: ConnectionId) -> Option<Incarnation> {
+        self.master(pid).members.iter().find(|(_, id)| **id == connection).map(|(member, _)| *member)
+    }
+
+    fn master_hears(&mut self, pid: Pid, connection: ConnectionId, message: Message) {
+        let term = self.master(pid).machine.term();
+        let member = self.member_at(pid, connection);
+        match (message, member) {
+            (Message::Hello(known), _) => {
+                // A worker that has seen a newer master knows more than this one.
+                if known > term {
+                    return self.reset(connection, "the master is out of office");
+                }
+                let member = self.next_incarnation;
+                self.next_incarnation += 1;
+                self.master(pid).members.insert(member, connection);
+                self.send(connection, pid, Message::Welcome(term, member));
+                self.tell_master(pid, MasterEvent::Joined(member));
+            }
+            (Message::ToMaster(said), Some(member)) => self.tell_master(pid, MasterEvent::Said(member, said)),
+            (Message::WantState(round), Some(_)) => {
+                let (of, state) = self.master(pid).checkpoint.clone();
+                if of == round {
+                    self.send(connection, pid, Message::StateFromMaster(round, state));
+                }
+            }
+            (Message::SaveState(round, rest, state), Some(member)) => {
+                self.master(pid).states.insert(round, (state, rest.clone()));
+                self.tell_master(pid, MasterEvent::StateArrived(member, round, rest));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn tell_master(&mut self, pid: Pid, event: MasterEvent) {
+        let now = self.now;
+        let actions = self.master(pid).machine.handle(event, now);
+        let kept = self.master(pid).machine.plans_kept();
+        self.watch.queues(now, "plans", kept);
+        for action in actions {
+            if self.dead.contains(&pid) || self.watch.violation.is_some() {
+                return;
+            }
+            // A crash can come between any two actions.
+            if self.faults.crashes_between_actions(&mut self.random, self.now) {
+                self.watch.count("master crashed between two actions");
+                self.lose_master(pid);
+                return;
+            }
+            self.say(|| format!("  master {pid}: {action:?}"));
+            self.carry_out_for_master(pid, action);
+        }
+    }
+
+    fn carry_out_for_master(&mut self, pid: Pid, action: MasterAction) {
+        let term = self.master(pid).machine.term();
+        match action {
+            MasterAction::Send(member, message) => {
+                if let Some(connection) = self.master(pid).members.get(&member).copied() {
+                    self.send(connection, pid, Message::ToMember(term, message));
+                }
+            }
+            // The connection stays until the member goes, so that what was said last arrives.
+            MasterAction::Close(member) => drop(self.master(pid).members.remove(&member)),
+            MasterAction::Persist { round, rest } => self.persist(pid, round, rest),
+            MasterAction::Discard(round) => {
+                self.master(pid).states.remove(&round);
+            }
+            MasterAction::SetTimer(at) => {
+                if at < self.master(pid).timer {
+                    self.master(pid).timer = at;
+                    // Timers ring late now and then.
+                    let late = if self.random.one_in(10) { self.random.within(0, 200) } else { 0 };
+                    self.at(at.max(self.now) + late, pid, Happening::Timer(at));
+                }
+            }
+            MasterAction::Tell(told) => self.hear_told(pid, told),
+            MasterAction::End(error) => {
+                if term == self.disk.term {
+                    let (round, state) = (self.disk.round, self.disk.state.clone());
+                    self.watch.ended(self.now, error, round, &state);
+                    self.has_ended = true;
+                } else {
+                    self.kill(pid, false);
+                }
+            }
+        }
+    }
+
+    fn persist(&mut self, pid: Pid, round: Round, rest: Schedule) {
+        let term = self.master(pid).machine.term();
+        let Some((state, _)) = self.master(pid).states.remove(&round) else {
+            return self
+                .watch
+                .fail(self.now, format!("the state of round {round} was to be published, but is not there"));
+        };
+        // Publishing is a compare-and-set on the term: a master that was succeeded is refused and goes.
+        if term < self.disk.term {
+            self.watch.count("an old master was fenced");
+            self.kill(pid, false);
+            return;
+        }
+        self.watch.published(self.now, round, &state, &rest);
+        self.disk.round = round;
+        self.disk.state = state.clone();
+        self.disk.rest = rest;
+        self.master(pid).checkpoint = (round, state);
+    }
+
+    fn hear_told(&mut self, pid: Pid, told: Told) {
+        // Only what the newest master says is the run's; an old one is refused when it publishes.
+        if self.master(pid).machine.term() != self.disk.term || self.master_address != Some(pid) {
+            return;
+        }
+        if let Told::Counted { round, .. } = &told {
+            let members = self.master(pid).machine.view().1.to_vec();
+            let ways = self.workers.values().filter_map(|worker| worker.way_of(&members, *round)).collect();
+            self.watch.same_way(self.now, *round, ways);
+        }
+        self.watch.hear(self.now, &told);
+    }
+
+    /// A master dies; another one starts some time later.
+    pub(crate) fn lose_master(&mut self, pid: Pid) {
+        let is_silent = self.random.one_in(4);
+        self.kill(pid, is_silent);
+        if self.master_address == Some(pid) {
+            self.master_address = None;
+            let delay = self.random.within(50, 4000);
+            self.after(delay, 0, Happening::StartMaster);
+        }
+    }
+}

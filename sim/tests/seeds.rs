@@ -1,0 +1,100 @@
+//! Thousands of histories hold, reach every rare state, and notice every planted mistake.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use paceline_exchange::Planted;
+use paceline_sim::{Rare, World};
+
+const SEEDS: u64 = 2000;
+/// A planted mistake must show within so many seeds.
+const SEEDS_UNTIL_CAUGHT: u64 = 600;
+
+/// Every one of these must have come about in the seeds of a run.
+const RARE: [&str; 18] = [
+    "a checkpoint was published",
+    "a donor died",
+    "a master died",
+    "a master was succeeded while it stood still",
+    "a result was fetched from a survivor",
+    "a round was taken again",
+    "a run rolled back to its checkpoint",
+    "a run waited for workers",
+    "a view began",
+    "a worker died when it had sent its state to the master",
+    "a worker came back as another incarnation",
+    "a worker was silent",
+    "an example killed its worker",
+    "an old master was fenced",
+    "examples were set aside",
+    "an old master learnt that it was succeeded",
+    "one end of a bad edge was evicted",
+    "two workers never reached each other again",
+];
+
+/// Runs something for all numbers on all cores.
+fn on_all_cores(numbers: u64, work: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers {
+                        break;
+                    }
+                    work(number);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_history_holds_and_all_rare_states_are_reached() {
+    let rare = Mutex::new(Rare::new());
+    let violations = Mutex::new(Vec::new());
+    on_all_cores(SEEDS, |seed| {
+        let outcome = World::new(seed, None).run();
+        if let Some(violation) = outcome.violation {
+            violations.lock().expect("no panic").push((seed, violation));
+        }
+        let mut rare = rare.lock().expect("no panic");
+        outcome.rare.into_iter().for_each(|(what, times)| *rare.entry(what).or_default() += times);
+    });
+    let mut violations = violations.into_inner().expect("no panic");
+    violations.sort();
+    if let Some((seed, violation)) = violations.first() {
+        panic!(
+            "{} of {SEEDS} seeds failed; seed {seed}: {violation}\nreplay it with: cargo run --release -p paceline-sim -- --seed {seed} --trace",
+            violations.len()
+        );
+    }
+    let rare = rare.into_inner().expect("no panic");
+    for what in RARE {
+        assert!(rare.get(what).is_some_and(|times| *times > 0), "never reached: {what}; reached: {rare:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in 0..20 {
+        let [once, twice] = [(); 2].map(|()| World::new(seed, None).traced().run());
+        assert!(!once.trace.is_empty());
+        assert_eq!(once.trace, twice.trace, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_planted_mistake_is_caught() {
+    let missed = Mutex::new(Vec::new());
+    on_all_cores(Planted::ALL.len() as u64, |number| {
+        let mistake = Planted::ALL[number as usize];
+        let caught = (0..SEEDS_UNTIL_CAUGHT).any(|seed| World::new(seed, Some(mistake)).run().violation.is_some());
+        if !caught {
+            missed.lock().expect("no panic").push(mistake);
+        }
+    });
+    assert_eq!(missed.into_inner().expect("no panic"), []);
+}
