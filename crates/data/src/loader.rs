@@ -122,6 +122,19 @@ impl Loader {
         self.filler.steps()
     }
 
+    /// Fills a batch with the examples at these positions of an epoch's order, now and on this thread: for a reader that
+    /// is told what comes next.
+    pub fn read(&self, epoch: u64, positions: impl IntoIterator<Item = u64>, batch: &mut Batch) -> Result<(), Error> {
+        let shuffle = self.filler.shuffle(epoch);
+        let examples = shuffle.examples();
+        let index = |position| match position < examples {
+            true => Ok(shuffle.index_at(position)),
+            false => Err(Error::IndexOutOfRange { index: position, examples: examples as usize }),
+        };
+        let indices = positions.into_iter().map(index).collect::<Result<Vec<u64>, Error>>()?;
+        self.filler.fill(&indices, epoch, batch)
+    }
+
     /// The batches of one epoch, from step `from_step` on.
     pub fn epoch(&self, epoch: u64, from_step: u64) -> Epoch {
         let shuffle = self.filler.shuffle(epoch);

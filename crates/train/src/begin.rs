@@ -66,12 +66,11 @@ impl<'a> Run<'a> {
 }
 
 fn fresh(trainer: &Trainer) -> Result<Start, Error> {
-    let kind = trainer.options.normaliser.unwrap_or(trainer.train.default_normaliser());
     Ok(Start {
         state: trainer.network.initial_state(),
         progress: Progress::default(),
         step: 0,
-        normaliser: Normaliser::fit(kind, &*trainer.train)?,
+        normaliser: trainer.fit_normaliser()?,
         losses: Vec::new(),
         memories: Vec::new(),
         kept: Kept::default(),

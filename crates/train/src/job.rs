@@ -139,6 +139,11 @@ impl Job {
         Self::parse_blaming(&text, is_json, &name, &origin, settings)
     }
 
+    /// A job that came as text, with the settings that were laid over it; `origin` says where from.
+    pub fn from_text(text: &str, is_json: bool, name: &str, origin: &str, settings: &[String]) -> Result<Self, Error> {
+        Self::parse_blaming(text, is_json, name, origin, settings)
+    }
+
     /// The built-in digits job.
     pub fn digits(settings: &[String]) -> Result<Self, Error> {
         Self::parse_blaming(DIGITS_JOB, false, "digits", "the built-in digits job", settings)

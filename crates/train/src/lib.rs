@@ -7,6 +7,7 @@
 //!   step together, [`Averaging`] ones become their mean every few steps, [`Shared`] ones send what has grown large and hardly ever wait.
 //!   [`Mode`] names them.
 //! - [`Trainer`]: epochs, evaluation, checkpoints, stopping; it tells what happens as [`Event`]s.
+//! - [`RoundReplica`]: a replica of a run on many machines.
 //! - [`SavedModel`]: a model file, ready to judge and to predict.
 //! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 //! - [`Scores`], [`evaluate`]: how good a model is on a source.
@@ -25,6 +26,7 @@ mod inference;
 mod job;
 mod mode;
 mod resume;
+mod rounds;
 mod run;
 mod saved;
 mod scores;
@@ -49,6 +51,7 @@ pub use inference::{
 pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
 pub use mode::Mode;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
+pub use rounds::{Contribution, RoundMode, RoundReplica, adopt_into, snapshot_of};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use trainer::{Outcome, TrainOptions, Trainer};

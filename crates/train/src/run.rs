@@ -1,6 +1,5 @@
 //! A run under way: epochs, cut into stretches between which it is judged and saved.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::checkpoint::Checkpoints;
 use crate::early_stopping::Record;
 use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
-use crate::resume::{DataKey, Kept, json, keep};
+use crate::resume::{Kept, keep};
 use crate::team::{Member, Stretch, TELL_EVERY, Taken, Team};
 use crate::threaded::Threaded;
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
@@ -348,23 +347,8 @@ impl Run<'_> {
     }
 
     fn model(&self) -> ModelFile {
-        let mut extra = BTreeMap::new();
-        if let Some(normaliser) = &self.normaliser {
-            extra.insert("normaliser".into(), json(normaliser));
-        }
-        if let Some(schema) = self.trainer.train.schema() {
-            extra.insert("schema".into(), json(schema));
-        }
-        extra.insert("data".into(), json(&DataKey::of(&self.trainer.options, &*self.trainer.train)));
         let Worker { state, progress, .. } = self.first();
-        ModelFile {
-            network: self.trainer.network.clone(),
-            state: state.clone(),
-            progress: *progress,
-            step: self.step,
-            extra,
-            arrays: BTreeMap::new(),
-        }
+        self.trainer.model_file(self.normaliser.as_ref(), state.clone(), *progress, self.step)
     }
 
     fn kept(&self) -> String {

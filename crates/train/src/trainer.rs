@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use paceline_data::{NormaliserKind, Source, TargetShape};
-use paceline_nn::{ModelFile, Network, Registry};
+use paceline_data::{LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
+use paceline_model::{Progress, State};
+use paceline_nn::{Engine, ModelFile, Network, Registry};
 
+use crate::resume::{DataKey, json};
 use crate::run::Run;
-use crate::{CheckpointOptions, EarlyStopping, Error, Event, Mode, Scores, Stop};
+use crate::{CheckpointOptions, EarlyStopping, Error, Event, Mode, Scores, Stop, evaluate};
 
 /// How a run goes.
 #[derive(Clone, Debug)]
@@ -110,6 +113,9 @@ pub struct Outcome {
     pub ended_early: Option<String>,
 }
 
+/// Examples that go through the network at once when it is judged.
+const JUDGED_AT_A_TIME: usize = 256;
+
 /// Trains a network on a source.
 pub struct Trainer {
     pub(crate) network: Network,
@@ -159,6 +165,54 @@ impl Trainer {
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self
+    }
+
+    /// What is trained.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What is learned from.
+    pub fn train_source(&self) -> &Arc<dyn Source> {
+        &self.train
+    }
+
+    /// What the model is judged on.
+    pub fn test_source(&self) -> Option<&Arc<dyn Source>> {
+        self.test.as_ref()
+    }
+
+    /// How it is trained.
+    pub fn options(&self) -> &TrainOptions {
+        &self.options
+    }
+
+    /// What is done to the features, fitted to the training data.
+    pub fn fit_normaliser(&self) -> Result<Option<Normaliser>, Error> {
+        let kind = self.options.normaliser.unwrap_or(self.train.default_normaliser());
+        Ok(Normaliser::fit(kind, &*self.train)?)
+    }
+
+    /// A model file of a state of this run.
+    pub fn model_file(&self, normaliser: Option<&Normaliser>, state: State, progress: Progress, step: u64) -> ModelFile {
+        let mut extra = BTreeMap::new();
+        if let Some(normaliser) = normaliser {
+            extra.insert("normaliser".into(), json(normaliser));
+        }
+        if let Some(schema) = self.train.schema() {
+            extra.insert("schema".into(), json(schema));
+        }
+        extra.insert("data".into(), json(&DataKey::of(&self.options, &*self.train)));
+        ModelFile { network: self.network.clone(), state, progress, step, extra, arrays: BTreeMap::new() }
+    }
+
+    /// How good a state is on the test data; none without any.
+    pub fn judge(&self, normaliser: Option<&Normaliser>, state: &State) -> Result<Option<Scores>, Error> {
+        let Some(test) = self.test.clone().filter(|_| self.options.evaluate) else { return Ok(None) };
+        let options =
+            LoaderOptions { batch: JUDGED_AT_A_TIME, shuffle: false, normaliser: normaliser.cloned(), ..Default::default() };
+        let mut engine = Engine::new(self.network.clone());
+        evaluate(&mut engine, state, self.network.output().len(), test, options)
     }
 
     /// What stops this run from outside.

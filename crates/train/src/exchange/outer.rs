@@ -29,7 +29,7 @@ fn momentum() -> f32 {
 
 impl Outer {
     /// Moves `mean` to where all go on; `anchor` is where they were one before.
-    pub(super) fn step(&self, anchor: &[f32], velocity: &mut [f32], mean: &mut [f32]) {
+    pub(crate) fn step(&self, anchor: &[f32], velocity: &mut [f32], mean: &mut [f32]) {
         let Outer::Nesterov { learning_rate, momentum } = *self else { return };
         for ((anchor, velocity), mean) in anchor.iter().zip(velocity).zip(mean) {
             let way = anchor - *mean;
