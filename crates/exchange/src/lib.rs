@@ -11,6 +11,7 @@
 //! - [`Form`]: the three ways a message is written, and their bytes.
 //! - [`ThresholdPolicy`] and [`Threshold`]: how large the threshold is, from the first step on.
 //! - [`Clipping`], [`Clipped`] and [`Norms`]: what is done about a residual, and what is told of it.
+//! - [`Frame`] and [`FrameReader`]: what every message between machines travels in.
 //! - [`Instructions`]: what the encoder is run with on this machine.
 //!
 //! # Example
@@ -37,6 +38,7 @@ mod decoder;
 mod encoder;
 mod error;
 mod form;
+mod frame;
 mod header;
 mod instructions;
 mod kernel;
@@ -51,6 +53,7 @@ pub use decoder::{Decoded, add_into, decode_into};
 pub use encoder::{Encoder, Sent};
 pub use error::{Error, MessageError};
 pub use form::Form;
+pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
 pub use message::Message;
 pub use plain::encode_plain;
