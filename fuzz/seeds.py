@@ -1,7 +1,8 @@
-"""Writes the messages and updates that fuzzing begins from to seeds/, from the byte diagram in crates/exchange/src/form/mod.rs."""
+"""Writes what fuzzing begins from to seeds/, from the byte diagrams in crates/exchange/src/form/mod.rs and frame.rs."""
 
 import pathlib
 import struct
+import zlib
 
 SEEDS = pathlib.Path(__file__).parent / "seeds"
 
@@ -39,6 +40,17 @@ def update(threshold, elements, values):
     return struct.pack("<fI", threshold, elements - 1) + struct.pack(f"<{len(values)}f", *values)
 
 
+def frame(kind, sequence, body, version=(1, 0), checksum=None):
+    start = b"PCLN" + struct.pack("<BBHI", *version, kind, len(body))
+    rest = struct.pack("<QQQQ", 1, 2, 3, sequence)
+    checksum = zlib.crc32(start + rest + body) if checksum is None else checksum
+    return start + struct.pack("<I", checksum) + rest + body
+
+
+def stream(limit, piece, content):
+    return struct.pack("<HB", limit, piece) + content
+
+
 DECODE = {
     "sparse_none": sparse(0, 0.5, 64, []),
     "sparse_few": sparse(3, 0.5, 65, [(0, 0), (2, 1), (64, 0)]),
@@ -54,8 +66,18 @@ ROUND_TRIP = {
     "all": update(1e-3, 70, [1.0, -1.0] * 70),
     "edge": update(1.0, 64, [1.0, -1.0, 0.5, 0.0] * 32),
 }
+FRAME = {
+    "one": stream(100, 7, frame(1, 1, b"body")),
+    "many": stream(100, 50, b"".join(frame(kind, kind, bytes(kind)) for kind in range(4))),
+    "minor": stream(100, 1, frame(1, 1, b"newer", version=(1, 9))),
+    "major": stream(100, 1, frame(1, 1, b"other", version=(2, 0))),
+    "large": stream(3, 200, frame(1, 1, b"body")),
+    "damaged": stream(100, 20, frame(1, 1, b"body", checksum=0)),
+    "cut": stream(100, 48, frame(1, 1, b"body")[:-1]),
+    "web": stream(100, 4, b"GET / HTTP/1.1\r\n\r\n"),
+}
 
-for target, seeds in [("decode", DECODE), ("round_trip", ROUND_TRIP)]:
+for target, seeds in [("decode", DECODE), ("frame", FRAME), ("round_trip", ROUND_TRIP)]:
     (SEEDS / target).mkdir(parents=True, exist_ok=True)
     for name, content in seeds.items():
         (SEEDS / target / name).write_bytes(content)

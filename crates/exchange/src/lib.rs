@@ -13,6 +13,7 @@
 //! - [`Clipping`], [`Clipped`] and [`Norms`]: what is done about a residual, and what is told of it.
 //! - [`rounds`]: the rules of `sync` and `averaging` on many machines: terms, views, commits, checkpoints.
 //! - [`Planted`]: mistakes for the simulator to find.
+//! - [`Frame`] and [`FrameReader`]: what every message between machines travels in.
 //! - [`Instructions`]: what the encoder is run with on this machine.
 //!
 //! # Example
@@ -39,6 +40,7 @@ mod decoder;
 mod encoder;
 mod error;
 mod form;
+mod frame;
 mod header;
 mod instructions;
 mod kernel;
@@ -55,6 +57,7 @@ pub use decoder::{Decoded, add_into, decode_into};
 pub use encoder::{Encoder, Sent};
 pub use error::{Error, MessageError};
 pub use form::Form;
+pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
 pub use message::Message;
 pub use plain::encode_plain;

@@ -2,6 +2,7 @@
 
 mod conservation;
 mod entropy;
+mod frames;
 mod hostile_messages;
 mod instruction_sets;
 mod reference;

@@ -1,0 +1,50 @@
+//! Connecting to a peer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout};
+
+use super::Shared;
+use super::link::{self, Link};
+use super::stream::Stream;
+use crate::transport::TransportEvent;
+use crate::trust::Trust;
+
+/// Connects and carries the link to its end.
+pub(super) async fn peer(shared: Arc<Shared>, link: Arc<Link>, to: String) {
+    let limit = shared.limits.connect;
+    let connected = tokio::select! {
+        connected = timeout(limit, open(&shared, &to)) => connected,
+        reason = link.ended_here() => return shared.end_link(&link, reason).await,
+    };
+    let reason = match connected {
+        Ok(Ok(stream)) => {
+            link.prove(stream.proof());
+            shared.events.emit(TransportEvent::Opened { link: link.id }).await;
+            let handshake_ends = Instant::now() + shared.limits.handshake;
+            link::carry(&shared, &link, &to, stream, None, handshake_ends).await
+        }
+        Ok(Err(reason)) => format!("cannot connect to `{to}`: {reason}"),
+        Err(_) => format!("cannot connect to `{to}`: no answer within {limit:?}"),
+    };
+    shared.end_link(&link, reason).await;
+}
+
+async fn open(shared: &Shared, to: &str) -> Result<Stream, String> {
+    let addresses: Vec<SocketAddr> = lookup_host(to).await.map_err(|error| error.to_string())?.collect();
+    let trust = shared.trust();
+    if let Trust::Plain = trust
+        && !shared.plain_off_loopback
+        && let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
+    {
+        return Err(format!("{} is another machine, and this link has no TLS: use a join string", address.ip()));
+    }
+    let stream = TcpStream::connect(&*addresses).await.map_err(|error| error.to_string())?;
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    match trust {
+        Trust::Plain => Ok(Stream::Plain(stream)),
+        Trust::Tls(trust) => Stream::connect(stream, &trust, shared.limits.linger).await,
+    }
+}

@@ -1,0 +1,194 @@
+//! One link: its state, and the task that carries it from its first byte to its end.
+
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use paceline_exchange::Frame;
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::stream::Stream;
+use super::{Shared, read, write};
+use crate::transport::send_queue::SendQueue;
+use crate::transport::{Limits, LinkId, SendError};
+use crate::trust::{Proof, explain};
+
+/// What the owner's thread and the link's task have in common.
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    queue: Mutex<SendQueue>,
+    /// Rung when there is something to write.
+    pub(super) work: Notify,
+    /// Why the link is to end after what is queued, as soon as somebody on this side wants that.
+    ending: watch::Sender<Option<Ending>>,
+    admitted: watch::Sender<bool>,
+    proof: OnceLock<Proof>,
+}
+
+/// Why this side ends a link.
+#[derive(Clone)]
+struct Ending {
+    /// In the words for the peer.
+    told: String,
+    /// In the words for the owner.
+    reason: String,
+}
+
+/// What is to be written next.
+pub(super) enum Work {
+    Frame(Frame),
+    /// The last words to the peer.
+    Goodbye(String),
+    None,
+}
+
+impl Link {
+    pub(super) fn new(id: LinkId, limits: &Limits) -> Self {
+        Self {
+            id,
+            queue: Mutex::new(SendQueue::new(limits)),
+            work: Notify::new(),
+            ending: watch::Sender::new(None),
+            admitted: watch::Sender::new(false),
+            proof: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn send(&self, frame: Frame) -> Result<(), SendError> {
+        if self.is_ending() {
+            return Err(SendError::Closed { link: self.id });
+        }
+        self.queue().push(frame)?;
+        self.work.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn close(&self, reason: &str) {
+        self.end(reason, format!("closed here: {reason}"));
+    }
+
+    /// Ends the link, unless it is ending already.
+    pub(super) fn end(&self, told: &str, reason: String) {
+        self.ending.send_if_modified(|ending| {
+            let first = ending.is_none();
+            ending.get_or_insert_with(|| Ending { told: told.to_owned(), reason });
+            first
+        });
+        self.work.notify_one();
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.borrow().is_some()
+    }
+
+    /// Waits until this side ends the link; gives the reason in the words for the owner.
+    pub(super) async fn ended_here(&self) -> String {
+        let mut ending = self.ending.subscribe();
+        match ending.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(ending)) => ending.reason.clone(),
+            // The sender lives in `self`, and the condition says that there is one.
+            _ => String::new(),
+        }
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queue().bytes()
+    }
+
+    pub(super) fn next_work(&self) -> Work {
+        if let Some(frame) = self.queue().pop() {
+            return Work::Frame(frame);
+        }
+        self.ending.borrow().as_ref().map_or(Work::None, |ending| Work::Goodbye(ending.told.clone()))
+    }
+
+    /// Says whether the owner must be told that there is room.
+    pub(super) fn sent(&self, bytes: usize) -> bool {
+        self.queue().sent(bytes)
+    }
+
+    pub(super) fn admit(&self) {
+        self.admitted.send_replace(true);
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        *self.admitted.borrow()
+    }
+
+    pub(super) async fn admitted(&self) {
+        // It fails only if the sender has gone, which lives in `self`.
+        let _ = self.admitted.subscribe().wait_for(|admitted| *admitted).await;
+    }
+
+    pub(super) fn prove(&self, proof: Proof) {
+        let _ = self.proof.set(proof);
+    }
+
+    pub(super) fn proof(&self) -> Proof {
+        self.proof.get().copied().unwrap_or_default()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, SendQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Carries frames both ways until the link ends; gives the reason.
+///
+/// `place` is what the peer takes up among the strangers until it is admitted.
+pub(super) async fn carry(
+    shared: &Shared,
+    link: &Link,
+    peer: &str,
+    stream: Stream,
+    place: Option<OwnedSemaphorePermit>,
+    handshake_ends: Instant,
+) -> String {
+    let reason = tokio::select! {
+        reason = exchange(shared, link, peer, stream) => reason,
+        reason = run_out(shared, link, peer, place, handshake_ends) => return reason,
+    };
+    // Whoever ended the link here knows better why than what came of it.
+    if link.is_ending() { link.ended_here().await } else { reason }
+}
+
+/// Reads and writes until the peer has gone.
+async fn exchange(shared: &Shared, link: &Link, peer: &str, stream: Stream) -> String {
+    let (input, output) = stream.split();
+    let mut reading = pin!(read::frames(shared, link, peer, input));
+    let mut writing = pin!(write::frames(shared, link, output));
+    tokio::select! {
+        reason = &mut reading => reason,
+        written = &mut writing => match written {
+            // What the peer still sends is read and dropped: to leave it would reset the connection, and with it what
+            // is on its way to the peer.
+            Ok(()) => reading.await,
+            // The peer may have said why before it went.
+            Err(error) => timeout(shared.limits.linger, reading)
+                .await
+                .unwrap_or_else(|_| format!("cannot send to `{peer}`: {}", explain(&error))),
+        },
+    }
+}
+
+/// Waits until the time of a link is over: of a stranger that is not admitted, and of what is left when it ends here.
+async fn run_out(
+    shared: &Shared,
+    link: &Link,
+    peer: &str,
+    place: Option<OwnedSemaphorePermit>,
+    handshake_ends: Instant,
+) -> String {
+    let Limits { handshake, linger, .. } = shared.limits;
+    tokio::select! {
+        () = link.admitted() => drop(place),
+        _ = link.ended_here() => {}
+        () = sleep_until(handshake_ends) => {
+            let told = format!("no proof of who you are within {handshake:?}");
+            link.end(&told, format!("`{peer}` gave no proof of who it is within {handshake:?}"));
+        }
+    }
+    let reason = link.ended_here().await;
+    sleep(linger).await;
+    reason
+}

@@ -1,0 +1,86 @@
+//! The reading half of a link.
+
+use paceline_exchange::{Frame, FrameError, FrameReader};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::Shared;
+use super::link::Link;
+use crate::transport::TransportEvent;
+use crate::trust::explain;
+
+/// Bytes that are asked for at once.
+const CHUNK: usize = 128 << 10;
+
+/// Bytes of a reason that are shown.
+const LONGEST_REASON: usize = 1000;
+
+/// Tells every frame that arrives, until the peer has gone; says why. As soon as the link ends on this side, because the
+/// peer sent what it may not or for another reason, what arrives is dropped.
+pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: impl AsyncRead + Unpin) -> String {
+    let mut reader = FrameReader::new(shared.limits.stranger_frame);
+    let mut chunk = vec![0; CHUNK];
+    let mut first = true;
+    loop {
+        match input.read(&mut chunk).await {
+            Ok(0) => return format!("`{peer}` {}", end_of_stream(&reader)),
+            Err(error) => return format!("`{peer}` is gone: {}", explain(&error)),
+            Ok(count) => reader.push(&chunk[..count]),
+        }
+        while !link.is_ending() {
+            if link.is_admitted() {
+                reader.set_limit(shared.limits.largest_frame);
+            }
+            match reader.next() {
+                Ok(None) => break,
+                Ok(Some(frame)) if frame.kind == Frame::GOODBYE => {
+                    return format!("`{peer}` closed: {}", printable(&frame.body));
+                }
+                Ok(Some(frame)) => {
+                    first = false;
+                    shared.events.emit(TransportEvent::Frame { link: link.id, frame }).await;
+                }
+                Err(FrameError::TooLarge { found, .. })
+                    if !first && !link.is_admitted() && found as usize <= shared.limits.largest_frame =>
+                {
+                    link.admitted().await;
+                }
+                Err(error) => {
+                    let refusal = refusal(&error);
+                    link.end(&refusal, format!("refused what `{peer}` sent: {refusal}"));
+                }
+            }
+        }
+        if link.is_ending() {
+            reader = FrameReader::new(0);
+        }
+    }
+}
+
+fn end_of_stream(reader: &FrameReader) -> String {
+    match reader.finish() {
+        Ok(()) => "ended the connection without a reason".to_owned(),
+        Err(error) => format!("ended the connection: {error}"),
+    }
+}
+
+/// What was refused, with what the first bytes of other protocols tell.
+fn refusal(error: &FrameError) -> String {
+    match error {
+        FrameError::WrongMagic { found } if found.starts_with(&[0x16, 3]) => {
+            format!("{error}, which is TLS: one side speaks it and the other does not")
+        }
+        FrameError::WrongMagic { found } if found.starts_with(&[0x15, 3]) => {
+            format!(
+                "{error}, which is TLS: the peer expects it, so connect with the join string that the master printed"
+            )
+        }
+        FrameError::WrongMagic { .. } => format!("{error}: this is a port of Paceline, and of nothing else"),
+        error => error.to_string(),
+    }
+}
+
+/// Text of a peer, without what could disturb a terminal.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST_REASON)]);
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

@@ -1,0 +1,42 @@
+//! Who may join a run and speak in it.
+//!
+//! Every run has an authority of its own: a key that only its master has. A worker is given a [`JoinString`]: the
+//! master's address, a token, and the fingerprint of that key, as `kubeadm join` has it. It connects, and before it says
+//! anything it checks that the certificate it is shown was signed by that key: the token is never shown to a stranger.
+//! Whoever knows the token gets a short-lived certificate for its incarnation ([`MasterIdentity::issue`]), with which
+//! members prove themselves to each other and to the master.
+//!
+//! Every certificate names whom it was issued to, and a link tells it as its [`Proof`]. A joining worker must see
+//! [`Proof::Master`] before it sends the token: members, too, have certificates of the authority.
+//!
+//! Secrets (tokens, keys) are in no `Debug` output and in no error.
+//!
+//! # Layout
+//!
+//! - [`JoinString`], [`Token`], [`Fingerprint`]: what a worker is told.
+//! - [`MasterIdentity`], [`MemberIdentity`]: keys and certificates.
+//! - [`Trust`]: what a transport shows and whom it believes; [`Proof`]: what it has found out.
+
+mod certificate;
+mod error;
+mod explain;
+mod fingerprint;
+mod hex;
+mod join_string;
+mod master;
+mod member;
+mod tls;
+mod token;
+mod verifier;
+
+pub use certificate::Proof;
+pub use error::TrustError;
+pub use fingerprint::Fingerprint;
+pub use join_string::JoinString;
+pub use master::MasterIdentity;
+pub use member::MemberIdentity;
+pub use tls::{TlsTrust, Trust};
+pub use token::Token;
+
+pub(crate) use certificate::proof_of;
+pub(crate) use explain::explain;

@@ -1,0 +1,3 @@
+//! The crate from outside, one folder for each part.
+
+mod transport;

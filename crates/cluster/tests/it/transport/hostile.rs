@@ -1,0 +1,207 @@
+//! Strangers on the port: garbage, half frames, huge lengths, a thousand idle connections. Nobody else notices.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use paceline_cluster::transport::{Limits, LinkId, TransportEvent};
+use paceline_cluster::trust::Trust;
+use paceline_exchange::{Frame, FrameReader};
+
+use super::side::{PATIENCE, Side, Wanted, bytes, frame};
+use super::tcp::side;
+
+fn stranger(side: &Side) -> TcpStream {
+    let stream = TcpStream::connect(side.transport.local_address()).expect("somebody listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    stream.set_nodelay(true).expect("small packets");
+    stream
+}
+
+fn plain() -> Side {
+    side(&Wanted::default(), Trust::Plain)
+}
+
+fn wire(frame: &Frame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.write(&mut bytes);
+    bytes
+}
+
+/// What the other side says before it closes.
+fn last_words(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("the other side closes");
+    let mut reader = FrameReader::new(10_000);
+    reader.push(&bytes);
+    let goodbye = reader.next().expect("a frame").expect("all of it");
+    assert_eq!(goodbye.kind, Frame::GOODBYE);
+    String::from_utf8(goodbye.body).expect("text")
+}
+
+/// Sends bytes, hears why they are refused, and checks that a good peer gets in nevertheless.
+fn refused(bytes: &[u8]) -> String {
+    let mut master = plain();
+    let mut stream = stranger(&master);
+    let link = master.accepted();
+    stream.write_all(bytes).expect("it takes bytes");
+    let reason = master.closed(link);
+    let said = last_words(&mut stream);
+    let peer = stream.local_addr().expect("our address");
+    assert_eq!(reason, format!("refused what `{peer}` sent: {said}"));
+    good_peer(&mut master);
+    said
+}
+
+/// A peer that joins, and the end of its link at the master.
+fn good_peer(master: &mut Side) -> (Side, LinkId) {
+    let mut peer = plain();
+    let link = peer.connect(master.transport.local_address());
+    assert_eq!(peer.opened(), link);
+    let accepted = loop {
+        match master.next() {
+            TransportEvent::Accepted { link, .. } => break link,
+            TransportEvent::Closed { .. } => {} // A stranger that has gone.
+            other => panic!("expected that a link is accepted, found {other:?}"),
+        }
+    };
+    peer.send(link, frame(1, b"let me in".to_vec()));
+    assert_eq!(master.frame(), frame(1, b"let me in".to_vec()));
+    master.transport.admit(accepted);
+    peer.transport.admit(link);
+    master.send(accepted, frame(2, bytes(100_000)));
+    assert!(peer.frame() == frame(2, bytes(100_000)));
+    (peer, accepted)
+}
+
+#[test]
+fn garbage_is_refused() {
+    let port = "this is a port of Paceline, and of nothing else";
+    let expected = format!("expected a frame, which begins with `PCLN`, found `GET `: {port}");
+    assert_eq!(refused(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), expected);
+    let hello = [0x16, 3, 1, 0, 200, 1, 0, 0];
+    let tls = "which is TLS: one side speaks it and the other does not";
+    let expected = format!("expected a frame, which begins with `PCLN`, found `\\x16\\x03\\x01\\x00`, {tls}");
+    assert_eq!(refused(&hello), expected);
+}
+
+#[test]
+fn a_length_of_4_gib_is_refused_at_once() {
+    let mut header = frame(1, vec![]).header();
+    header[8..12].fill(0xff);
+    let expected = "the frame of kind 7 has a body of 4294967295 bytes, but at most 65536 are allowed here";
+    assert_eq!(refused(&header[..12]), expected);
+}
+
+#[test]
+fn a_length_of_4_gib_of_a_member_is_refused_too() {
+    let mut master = plain();
+    let mut stream = stranger(&master);
+    let link = master.accepted();
+    master.transport.admit(link);
+    let mut header = frame(1, vec![]).header();
+    header[8..12].fill(0xff);
+    stream.write_all(&header).expect("it takes bytes");
+    let reason = master.closed(link);
+    assert!(reason.contains("4294967295 bytes, but at most 268435456 are allowed here"), "{reason}");
+}
+
+#[test]
+fn another_version_is_refused_with_both_versions() {
+    let mut bytes = wire(&frame(1, vec![]));
+    bytes[4] = 9;
+    let expected = "the frame has version 9.0, but this program speaks version 1.0: run the same release on both sides";
+    assert_eq!(refused(&bytes), expected);
+}
+
+#[test]
+fn a_damaged_frame_is_refused() {
+    let mut bytes = wire(&frame(1, b"content".to_vec()));
+    bytes[50] ^= 1;
+    let said = refused(&bytes);
+    assert!(
+        said.starts_with("the frame of kind 7 carries checksum ") && said.ends_with("damaged on the way"),
+        "{said}"
+    );
+}
+
+#[test]
+fn half_a_frame_is_told_as_such() {
+    let mut master = plain();
+    let sent = wire(&frame(1, b"content".to_vec()));
+    for (count, expected) in [
+        (20, "the stream ended within the header of a frame, after 20 of 48 bytes"),
+        (50, "the stream ended within the body of a frame, after 2 of 7 bytes"),
+    ] {
+        let mut stream = stranger(&master);
+        let link = master.accepted();
+        stream.write_all(&sent[..count]).expect("it takes bytes");
+        drop(stream);
+        let reason = master.closed(link);
+        assert!(reason.ends_with(&format!("ended the connection: {expected}")), "{reason}");
+    }
+    good_peer(&mut master);
+}
+
+#[test]
+fn bytes_one_by_one_are_frames_like_any_other() {
+    let master = plain();
+    let mut stream = stranger(&master);
+    master.accepted();
+    for sequence in 0..5 {
+        let sent = frame(sequence, bytes(sequence as usize * 10));
+        for byte in wire(&sent) {
+            stream.write_all(&[byte]).expect("it takes bytes");
+        }
+        assert_eq!(master.frame(), sent);
+    }
+}
+
+#[test]
+fn what_a_peer_says_at_its_end_cannot_disturb_a_terminal() {
+    let master = plain();
+    let mut stream = stranger(&master);
+    let link = master.accepted();
+    let body = b"\x1b[2J\x1b]0;gone\x07\r\nbye\xff".to_vec();
+    stream.write_all(&wire(&Frame { kind: Frame::GOODBYE, ..frame(1, body) })).expect("it takes bytes");
+    let reason = master.closed(link);
+    assert!(reason.ends_with("closed:  [2J ]0;gone   bye\u{fffd}"), "{reason}");
+}
+
+#[test]
+fn a_thousand_idle_connections_keep_nobody_out_for_long() {
+    let limits = Limits { handshake: Duration::from_secs(3), ..Limits::default() };
+    let mut master = side(&Wanted { limits, events: 10_000 }, Trust::Plain);
+    let (member, link) = good_peer(&mut master);
+
+    // All but 64 at a time are closed at once; those 64 when they have proved nothing in time.
+    let idle: Vec<TcpStream> = (0..1000).map(|_| stranger(&master)).collect();
+    master.send(link, frame(3, bytes(1000)));
+    assert_eq!(member.frame(), frame(3, bytes(1000)), "members do not notice");
+    let limit = "64 connections already wait to prove who they are, which is the limit";
+    let (mut refused, mut late) = (0, 0);
+    for mut stream in idle {
+        match last_words(&mut stream) {
+            said if said == limit => refused += 1,
+            said if said == "no proof of who you are within 3s" => late += 1,
+            said => panic!("{said}"),
+        }
+    }
+    assert!(refused > 0 && late >= 64, "{refused} and {late}");
+
+    // The owner is told of all that were accepted, and of the others together.
+    let (mut accepted, mut told, mut closed) = (0, 0, 0);
+    while closed < late || told == 0 {
+        match master.next() {
+            TransportEvent::Accepted { .. } => accepted += 1,
+            TransportEvent::Closed { reason, .. } if reason.ends_with(limit) => told += 1,
+            TransportEvent::Closed { reason, .. } if reason.ends_with("gave no proof of who it is within 3s") => {
+                closed += 1
+            }
+            other => panic!("expected strangers, found {other:?}"),
+        }
+    }
+    assert_eq!((accepted, closed), (late, late));
+    assert!(told <= refused.min(late), "{told} times");
+    good_peer(&mut master);
+}

@@ -1,0 +1,8 @@
+//! One suite that every transport passes, and what each must stand beyond it.
+
+mod conformance;
+mod hostile;
+mod memory;
+mod side;
+mod tcp;
+mod tls;
