@@ -144,8 +144,8 @@ pub enum Loss {
     /// Its session has ended, and with it what it held.
     #[error("its session with ZooKeeper has expired")]
     SessionExpired,
-    /// Nobody has answered for as long as a session lasts, so that another one may lead now.
-    #[error("ZooKeeper has not answered for {:.1} s, and its session lasts {:.1} s", silent.as_secs_f64(), session.as_secs_f64())]
+    /// Nobody has answered for so long that another one may lead soon.
+    #[error("ZooKeeper has not answered for {:.1} s of a session of {:.1} s", silent.as_secs_f64(), session.as_secs_f64())]
     NoAnswer {
         /// How long.
         silent: Duration,

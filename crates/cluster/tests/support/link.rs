@@ -98,6 +98,9 @@ impl State {
 /// Carries frames both ways until one side ends.
 fn join(state: &Arc<State>, client: TcpStream) {
     let Ok(server) = TcpStream::connect(&state.server) else { return };
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).expect("a connection");
+    }
     let second = |stream: &TcpStream| stream.try_clone().expect("a second handle");
     state.open.lock().unwrap_or_else(PoisonError::into_inner).extend([second(&client), second(&server)]);
     let (upwards, downwards) = ((second(&client), second(&server)), (server, client));
@@ -124,12 +127,12 @@ fn join(state: &Arc<State>, client: TcpStream) {
 fn carry(state: &State, (mut from, mut to): (TcpStream, TcpStream), passes: impl Fn(&State, &[u8]) -> bool) {
     let mut length = [0; 4];
     while from.read_exact(&mut length).is_ok() {
-        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-        if from.read_exact(&mut frame).is_err() || !passes(state, &frame) {
+        let mut frame = length.to_vec();
+        frame.resize(4 + u32::from_be_bytes(length) as usize, 0);
+        if from.read_exact(&mut frame[4..]).is_err() || !passes(state, &frame[4..]) {
             break;
         }
-        let is_silent = state.is_silent.load(SeqCst);
-        if !is_silent && (to.write_all(&length).is_err() || to.write_all(&frame).is_err()) {
+        if !state.is_silent.load(SeqCst) && to.write_all(&frame).is_err() {
             break;
         }
     }

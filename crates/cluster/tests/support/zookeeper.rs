@@ -80,9 +80,13 @@ impl Server {
 
     /// Starts it again with what it had; returns when it is in service.
     pub(crate) fn restart(&mut self) {
-        self.kill();
-        self.run();
-        assert!(self.is_in_service(), "the ZooKeeper at {} does not start again", self.address());
+        let is_back = (0..ATTEMPTS).any(|_| {
+            self.kill();
+            self.run();
+            self.is_in_service()
+        });
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        assert!(is_back, "the ZooKeeper at {} does not start again: {log}", self.address());
     }
 
     /// A server that does not run yet. `ensemble` is what its settings say of the others.

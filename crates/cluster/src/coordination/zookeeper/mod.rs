@@ -2,6 +2,7 @@
 
 mod address;
 mod belief;
+mod connection;
 mod nodes;
 mod session;
 
@@ -99,7 +100,7 @@ impl ZooKeeper {
         let node = self.session.nodes().candidate(nearest);
         match self.session.call(deadline, async |client| client.get_and_watch_data(&node).await)? {
             // Also when the session has ended.
-            Ok((_, _, watcher)) => Ok(self.session.within(deadline, watcher.changed()).is_some()),
+            Ok((_, _, watcher)) => Ok(self.session.has_changed(watcher, deadline)),
             Err(zk::Error::NoNode) => Ok(true),
             Err(source) => Err(CoordinationError::Refused { action: "watch", node, source }),
         }
@@ -137,12 +138,12 @@ impl ZooKeeper {
                     Taken::NoCandidate => return Ok(None),
                 }
             }
-            if let (true, Some(Term { term, .. }), Some(client)) = (taken, &attempt, self.session.current()) {
+            if let (true, Some(Term { term, .. }), Some(connection)) = (taken, &attempt, self.session.current()) {
                 // Taken, but in another session than the candidate's: nobody would notice if this one ended.
                 if !candidate.starts_with(self.session.nonce()) {
                     return Ok(None);
                 }
-                let belief = Belief::new(*term, version, asked, client, &nodes, self.session.runtime());
+                let belief = Belief::new(*term, version, asked, connection, &nodes, self.session.runtime());
                 self.belief = Some(belief);
                 return Ok(Some(Leadership { term: *term, found }));
             }
@@ -295,7 +296,7 @@ impl Coordination for ZooKeeper {
             if let Some(record) = record.filter(|record| record.term > after) {
                 return Ok(Some(record));
             }
-            if self.session.within(deadline, watcher.changed()).is_none() {
+            if !self.session.has_changed(watcher, deadline) {
                 return Ok(None);
             }
         }

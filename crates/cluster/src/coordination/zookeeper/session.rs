@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 use zookeeper_client as zk;
-use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use super::super::nonce::nonce;
 use super::super::{CoordinationError, Tried};
 use super::address::ZooKeeperAddress;
+use super::connection::Connection;
 use super::nodes::{Nodes, Term};
 
 /// The least time that a call gets, however short the limit of what it is a part of.
@@ -22,15 +23,13 @@ const CALL: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_millis(300);
 /// How long it may take to say farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Before a question is put again to a connection that seems to be there.
-const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Session {
     address: ZooKeeperAddress,
     nodes: Nodes,
     /// Gone only while this is dropped.
     runtime: Option<Runtime>,
-    client: Option<Client>,
+    connection: Option<Connection>,
     /// The ephemeral nodes of this session begin with it; another session has another one.
     nonce: String,
     names: Vec<String>,
@@ -43,16 +42,11 @@ fn until(deadline: Instant) -> Instant {
 
 impl Session {
     pub(super) fn connect(address: ZooKeeperAddress, limit: Duration) -> Result<Self, CoordinationError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("zookeeper")
-            .enable_all()
-            .build()
-            .map_err(|source| CoordinationError::Thread { source })?;
+        let runtime = runtime("zookeeper")?;
         let nodes = Nodes::below(&address.path);
         let mut session =
-            Self { address, nodes, runtime: Some(runtime), client: None, nonce: nonce(), names: Vec::new() };
-        session.client(Instant::now() + limit)?;
+            Self { address, nodes, runtime: Some(runtime), connection: None, nonce: nonce(), names: Vec::new() };
+        session.connection(Instant::now() + limit)?;
         Ok(session)
     }
 
@@ -77,37 +71,23 @@ impl Session {
         self.runtime().block_on(async { timeout_at(deadline.into(), future).await.ok() })
     }
 
-    /// A client whose session has not ended, as far as is known. Makes a new session if need be, until `deadline`.
-    fn client(&mut self, deadline: Instant) -> Result<Client, CoordinationError> {
-        if self.client.as_ref().is_some_and(|client| client.state().is_terminated()) {
-            self.client = None;
-        }
-        if let Some(client) = &self.client {
-            return Ok(client.clone());
+    /// A connection whose session has not ended, as far as is known. Makes a new one if need be, until `deadline`.
+    fn connection(&mut self, deadline: Instant) -> Result<Connection, CoordinationError> {
+        self.connection = self.connection.take().filter(|connection| !connection.is_over());
+        if let Some(connection) = &self.connection {
+            return Ok(connection.clone());
         }
         let since = Instant::now();
-        let servers = self.address.servers.join(",");
-        let connected = self.within(deadline, async {
-            loop {
-                let mut connector = Client::connector().with_session_timeout(self.address.session);
-                if let Some(credentials) = &self.address.credentials {
-                    let text = format!("{}:{}", credentials.user, credentials.password);
-                    connector = connector.with_auth("digest", text.as_bytes());
-                }
-                match connector.connect(&servers).await {
-                    Ok(client) => break client,
-                    Err(_) => sleep(PAUSE).await,
-                }
-            }
-        });
-        let Some(client) = connected else { return Err(self.unreachable(since.elapsed())) };
-        self.client = Some(client.clone());
+        let Some(connection) = Connection::open(&self.address, self.runtime(), deadline)? else {
+            return Err(self.unreachable(since.elapsed()));
+        };
+        self.connection = Some(connection.clone());
         self.nonce = nonce();
         for name in self.names.clone() {
             // To be seen is good, but nobody has asked for it now.
             let _ = self.show(&name, deadline);
         }
-        Ok(client)
+        Ok(connection)
     }
 
     /// Asks until there is an answer, be it a refusal. `action` may be carried out more than once.
@@ -118,11 +98,11 @@ impl Session {
     ) -> Result<Result<T, zk::Error>, CoordinationError> {
         let (since, deadline) = (Instant::now(), until(deadline));
         loop {
-            let client = self.client(deadline)?;
+            let connection = self.connection(deadline)?;
             let asked = self.within(deadline, async {
-                match action(&client).await {
+                match action(&connection.client).await {
                     Err(error) if !is_answer(&error) => {
-                        back_or_over(&client).await;
+                        connection.back_or_over().await;
                         None
                     }
                     answer => Some(answer),
@@ -151,9 +131,15 @@ impl Session {
         })
     }
 
-    /// The client that the last call used.
-    pub(super) fn current(&self) -> Option<&Client> {
-        self.client.as_ref()
+    /// The connection that the last call used.
+    pub(super) fn current(&self) -> Option<&Connection> {
+        self.connection.as_ref()
+    }
+
+    /// Waits until what is watched has changed, or the session has ended; false when the deadline has passed.
+    pub(super) fn has_changed(&self, watcher: zk::OneshotWatcher, deadline: Instant) -> bool {
+        let Some(connection) = &self.connection else { return true };
+        self.within(deadline, connection.changed(watcher)).is_some()
     }
 
     /// Makes the nodes that a run needs, those that are not there.
@@ -224,14 +210,11 @@ impl Session {
 
     /// Ends the session, so that its ephemeral nodes go at once.
     pub(super) fn close(&mut self) {
-        let Some(client) = self.client.take() else { return };
-        let mut states = client.state_watcher();
-        let is_connected = client.state() == SessionState::SyncConnected;
-        drop(client);
+        let Some(mut is_over) = self.connection.take().and_then(Connection::leave) else { return };
         // Nobody waits within somebody else's runtime: the session ends a little later then.
-        if is_connected && Handle::try_current().is_err() {
+        if Handle::try_current().is_err() {
             // One that is not heard in time expires.
-            self.within(Instant::now() + FAREWELL, async { while !states.changed().await.is_terminated() {} });
+            self.within(Instant::now() + FAREWELL, async { is_over.wait_for(|is_over| *is_over).await.is_ok() });
         }
     }
 
@@ -259,22 +242,18 @@ impl Drop for Session {
     }
 }
 
+/// A runtime with one thread.
+pub(super) fn runtime(thread: &str) -> Result<Runtime, CoordinationError> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name(thread).enable_all().build();
+    built.map_err(|source| CoordinationError::Thread { source })
+}
+
 /// What is wrong with an address, in words.
 async fn probe(server: String) -> String {
     match timeout(PROBE, TcpStream::connect(&server)).await {
         Err(_) => "no answer".to_owned(),
         Ok(Err(error)) => error.to_string(),
         Ok(Ok(_)) => "it accepts connections, but does not answer as a ZooKeeper that is in service".to_owned(),
-    }
-}
-
-/// Waits until it makes sense to ask again: the connection is back, or the session has ended.
-async fn back_or_over(client: &Client) {
-    sleep(PAUSE).await;
-    let mut states = client.state_watcher();
-    let mut state = client.state();
-    while state == SessionState::Disconnected {
-        state = states.changed().await;
     }
 }
 

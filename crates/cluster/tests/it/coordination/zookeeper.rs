@@ -27,7 +27,8 @@ impl Path {
     }
 
     fn candidate(&self) -> Box<dyn Coordination> {
-        Box::new(self.reach(&self.server.address(), "20s"))
+        // Longer than anybody waits here: who leaves must be seen to leave, not to expire.
+        Box::new(self.reach(&self.server.address(), "60s"))
     }
 
     fn reach(&self, address: &str, session: &str) -> ZooKeeper {
