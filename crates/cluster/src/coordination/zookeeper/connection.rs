@@ -1,8 +1,8 @@
 //! A client of ZooKeeper on a thread of its own that can be taken away from it.
 //!
-//! When its session should have ended, `zookeeper-client` 0.11 tries on for ever if each try fails at once, as on loopback or
-//! without a network: it never looks at its deadline, and never lets anybody else run. So its tasks have a runtime of their
-//! own, and a guard that ends it before that moment.
+//! When its session should have ended and every try to connect fails at once, as it does without a route to the servers,
+//! `zookeeper-client` 0.11 tries on for ever: it never looks at its deadline, takes a whole core, and its task cannot be
+//! cancelled any more. So its tasks have a runtime of their own, and a guard that ends it before that moment.
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,7 @@ use zookeeper_client::{Acls, Client, CreateMode, MultiWriteError, MultiWriteResu
 pub use address::ZooKeeperAddress;
 use belief::Belief;
 use nodes::{Position, Term, position};
-use session::Session;
+use session::{Session, deadline_of};
 
 use super::record::check_name;
 use super::{Coordination, CoordinationError, Leadership, Loss, RunRecord};
@@ -23,7 +23,10 @@ use super::{Coordination, CoordinationError, Leadership, Loss, RunRecord};
 /// How long to wait for a ZooKeeper to be there, where nobody has another wish: an error follows within 5 s.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// Coordination by a ZooKeeper. It has a thread of its own; its calls must not be made from within an async runtime.
+/// Coordination by a ZooKeeper. It has threads of its own; its calls must not be made from within an async runtime.
+///
+/// A call that nobody answers fails with [`CoordinationError::Unreachable`] after its limit, or after 3 s where the limit is
+/// shorter. It may be made again: a session that has ended meanwhile is replaced by a new one.
 pub struct ZooKeeper {
     session: Session,
     belief: Option<Belief>,
@@ -227,7 +230,7 @@ async fn publish_once(
 
 impl Coordination for ZooKeeper {
     fn lead(&mut self, limit: Duration) -> Result<Option<Leadership>, CoordinationError> {
-        let deadline = Instant::now() + limit;
+        let deadline = deadline_of(limit);
         self.step_down(|term| Loss::Resigned { term });
         self.session.prepare(deadline)?;
         loop {
@@ -290,7 +293,7 @@ impl Coordination for ZooKeeper {
     }
 
     fn find(&mut self, after: u64, limit: Duration) -> Result<Option<RunRecord>, CoordinationError> {
-        let deadline = Instant::now() + limit;
+        let deadline = deadline_of(limit);
         loop {
             let (record, watcher) = self.look(deadline)?;
             if let Some(record) = record.filter(|record| record.term > after) {

@@ -35,6 +35,11 @@ pub(super) struct Session {
     names: Vec<String>,
 }
 
+/// The moment at which a limit has passed. Nobody waits for more than a year.
+pub(super) fn deadline_of(limit: Duration) -> Instant {
+    Instant::now() + limit.min(Duration::from_secs(365 * 24 * 3600))
+}
+
 /// When a call must have ended: the caller's deadline, but never so soon that an answer could not come.
 fn until(deadline: Instant) -> Instant {
     deadline.max(Instant::now() + CALL)
@@ -46,7 +51,7 @@ impl Session {
         let nodes = Nodes::below(&address.path);
         let mut session =
             Self { address, nodes, runtime: Some(runtime), connection: None, nonce: nonce(), names: Vec::new() };
-        session.connection(Instant::now() + limit)?;
+        session.connection(deadline_of(limit))?;
         Ok(session)
     }
 
