@@ -1,3 +1,4 @@
-//! The crate from outside, one folder for each part.
+//! The crate from outside, one folder or file for each part.
 
+mod coordination;
 mod transport;
