@@ -92,17 +92,23 @@ impl ZooKeeper {
                     let node = format!("{folder}/{prefix}");
                     self.session
                         .must(deadline, "make", &node, async |client| client.create(&node, b"", &options).await)?;
+                    if !prefix.starts_with(self.session.nonce()) {
+                        // Another session may have made it, under a name that it does not know as its own.
+                        self.session.close();
+                    }
                 }
                 standing => return Ok(standing),
             }
         }
     }
 
-    /// Waits until the candidate before us has gone; false when the deadline has passed.
+    /// Waits until the candidate before us has gone, or our session; false when the deadline has passed.
     fn wait_for(&mut self, nearest: &str, deadline: Instant) -> Result<bool, CoordinationError> {
         let node = self.session.nodes().candidate(nearest);
+        let nonce = self.session.nonce().to_owned();
         match self.session.call(deadline, async |client| client.get_and_watch_data(&node).await)? {
-            // Also when the session has ended.
+            // In a new session we stand nowhere yet.
+            _ if self.session.nonce() != nonce => Ok(true),
             Ok((_, _, watcher)) => Ok(self.session.has_changed(watcher, deadline)),
             Err(zk::Error::NoNode) => Ok(true),
             Err(source) => Err(CoordinationError::Refused { action: "watch", node, source }),
