@@ -16,7 +16,7 @@ mod write;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use paceline_exchange::Frame;
@@ -120,6 +120,12 @@ impl TcpTransport {
     }
 }
 
+/// A time from now; one that is too far away to be written down comes in thirty years.
+fn after(duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + duration.min(FAR)
+}
+
 impl Shared {
     fn new_link(&self) -> Arc<Link> {
         let id = LinkId(self.last_link.fetch_add(1, Ordering::Relaxed) + 1);
@@ -197,7 +203,7 @@ impl Drop for TcpTransport {
         // Nobody takes events any more: from now on they are dropped, and nobody waits for room.
         self.stop = None;
         self.listening.abort();
-        let deadline = Instant::now() + self.shared.limits.linger;
+        let deadline = after(self.shared.limits.linger);
         let mut links = self.shared.links();
         for link in links.values() {
             link.close("the other side has ended");

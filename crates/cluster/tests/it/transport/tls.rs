@@ -252,6 +252,15 @@ fn bytes_that_are_no_identity_are_refused() {
 }
 
 #[test]
+fn dates_that_a_certificate_cannot_hold_are_refused() {
+    for lifetime in [Duration::from_secs(1_000_000_000_000), Duration::MAX] {
+        let error = authority().issue(1, lifetime).expect_err("no such date").to_string();
+        assert_eq!(error, "a certificate cannot hold these dates, expected some between 1970 and 9999");
+    }
+    authority().issue(1, Duration::from_secs(200_000_000_000)).expect("it ends before the year 9999");
+}
+
+#[test]
 fn a_damaged_identity_does_no_harm() {
     let bytes = authority().issue(1, HOUR).expect("a certificate").reveal_bytes();
     for at in 0..bytes.len() {
