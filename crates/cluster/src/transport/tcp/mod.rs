@@ -90,17 +90,18 @@ impl TcpTransport {
     /// If the address is none, no port of it is free, or bytes would leave the machine without TLS.
     pub fn new(options: TcpOptions, trust: Trust, events: Sender<TransportEvent>) -> Result<Self, TransportError> {
         let TcpOptions { listen, advertise, plain_off_loopback, threads, limits } = options;
-        let (listener, bound) = address::bind(&listen)?;
-        if matches!(trust, Trust::Plain) && !bound.ip().is_loopback() && !plain_off_loopback {
-            return Err(TransportError::PlainOffLoopback { found: listen });
-        }
-        let address = address::advertised(&listen, bound, advertise.as_deref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("paceline-links")
             .enable_all()
             .build()
             .map_err(|source| TransportError::NoRuntime { source })?;
+        let in_runtime = runtime.enter();
+        let (listener, bound) = address::bind(&listen)?;
+        if matches!(trust, Trust::Plain) && !bound.ip().is_loopback() && !plain_off_loopback {
+            return Err(TransportError::PlainOffLoopback { found: listen });
+        }
+        let address = address::advertised(&listen, bound, advertise.as_deref())?;
         let (stop, stopped) = bounded(0);
         let shared = Arc::new(Shared {
             limits,
@@ -111,9 +112,6 @@ impl TcpTransport {
             gone: Condvar::new(),
             events: Events::new(events, stopped),
         });
-        let in_runtime = runtime.enter();
-        let listener =
-            tokio::net::TcpListener::from_std(listener).map_err(|source| TransportError::NoRuntime { source })?;
         let listening = runtime.spawn(accept::strangers(shared.clone(), listener));
         drop(in_runtime);
         Ok(Self { address, shared, runtime: Some(runtime), listening, stop: Some(stop) })
