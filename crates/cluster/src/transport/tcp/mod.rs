@@ -132,8 +132,11 @@ impl Shared {
         link
     }
 
-    /// Forgets a link and tells why it ended.
+    /// Forgets a link and tells why it ended, unless that was told before.
     async fn end_link(&self, link: &Link, reason: String) {
+        if link.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.links().remove(&link.id);
         self.gone.notify_all();
         self.events.emit(TransportEvent::Closed { link: link.id, reason }).await;
