@@ -24,20 +24,26 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    last_link: u64,
-    endpoints: BTreeMap<String, Endpoint>,
+    last_number: u64,
+    endpoints: BTreeMap<EndpointId, Endpoint>,
     ends: BTreeMap<LinkId, End>,
 }
 
+/// A transport for as long as it lives: another one may have its address later.
+type EndpointId = u64;
+
 struct Endpoint {
+    address: String,
     limits: Limits,
     /// Events that come before the frames that wait.
     first: VecDeque<TransportEvent>,
+    /// The link that was served last: the next one comes first now.
+    served: LinkId,
 }
 
 /// One end of a link. What was sent waits here until the courier of the other end takes it.
 struct End {
-    owner: String,
+    owner: EndpointId,
     other: LinkId,
     queue: SendQueue,
     limits: Limits,
@@ -58,6 +64,7 @@ struct End {
 pub struct MemoryTransport {
     hub: MemoryHub,
     address: String,
+    id: EndpointId,
     /// Ends the courier when it is dropped, even if nobody takes its events.
     _stop: Sender<()>,
 }
@@ -102,20 +109,24 @@ impl MemoryHub {
 }
 
 impl State {
-    fn next_link(&mut self) -> LinkId {
-        self.last_link += 1;
-        LinkId(self.last_link)
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
-    fn begin(&mut self, link: LinkId, owner: &str, other: LinkId) {
-        let Some(limits) = self.endpoints.get(owner).map(|endpoint| endpoint.limits.clone()) else { return };
-        let (queue, owner) = (SendQueue::new(&limits), owner.to_owned());
+    fn find(&self, address: &str) -> Option<EndpointId> {
+        self.endpoints.iter().find(|(_, endpoint)| endpoint.address == address).map(|(id, _)| *id)
+    }
+
+    fn begin(&mut self, link: LinkId, owner: EndpointId, other: LinkId) {
+        let Some(limits) = self.endpoints.get(&owner).map(|endpoint| endpoint.limits.clone()) else { return };
+        let queue = SendQueue::new(&limits);
         let (admitted, reached, stalled, left, ending) = (false, false, false, false, None);
         self.ends.insert(link, End { owner, other, queue, limits, admitted, reached, stalled, left, ending });
     }
 
-    fn tell(&mut self, owner: &str, event: TransportEvent) {
-        if let Some(endpoint) = self.endpoints.get_mut(owner) {
+    fn tell(&mut self, owner: EndpointId, event: TransportEvent) {
+        if let Some(endpoint) = self.endpoints.get_mut(&owner) {
             endpoint.first.push_back(event);
         }
     }
@@ -125,7 +136,7 @@ impl State {
         if let Some(end) = self.ends.remove(&link)
             && !end.left
         {
-            self.tell(&end.owner, TransportEvent::Closed { link, reason });
+            self.tell(end.owner, TransportEvent::Closed { link, reason });
         }
     }
 
@@ -136,16 +147,26 @@ impl State {
     }
 
     /// What the courier of `owner` delivers next, and the end of the link whose queue it was in, if it is a frame.
-    fn next_event(&mut self, owner: &str) -> Option<(TransportEvent, Option<LinkId>)> {
+    fn next_event(&mut self, owner: EndpointId) -> Option<(TransportEvent, Option<LinkId>)> {
         loop {
-            if let Some(event) = self.endpoints.get_mut(owner)?.first.pop_front() {
+            let endpoint = self.endpoints.get_mut(&owner)?;
+            if let Some(event) = endpoint.first.pop_front() {
                 return Some((event, None));
             }
-            let links: Vec<LinkId> =
+            let served = endpoint.served;
+            let mut links: Vec<LinkId> =
                 self.ends.iter().filter(|(_, end)| end.owner == owner && !end.stalled).map(|(link, _)| *link).collect();
-            let event = links.into_iter().find_map(|link| self.next_event_of(link));
-            if event.is_some() || self.endpoints.get(owner)?.first.is_empty() {
-                return event;
+            let next = links.partition_point(|link| *link <= served);
+            links.rotate_left(next);
+            let found = links.into_iter().find_map(|link| self.next_event_of(link).map(|event| (link, event)));
+            let endpoint = self.endpoints.get_mut(&owner)?;
+            if let Some((link, event)) = found {
+                endpoint.served = link;
+                return Some(event);
+            }
+            // To look may have ended a link, of which this owner must hear.
+            if endpoint.first.is_empty() {
+                return None;
             }
         }
     }
@@ -182,8 +203,8 @@ impl State {
     fn delivered(&mut self, link: LinkId, bytes: usize) {
         let Some(end) = self.ends.get_mut(&link) else { return };
         if end.queue.sent(bytes) && !end.left {
-            let owner = end.owner.clone();
-            self.tell(&owner, TransportEvent::Writable { link });
+            let owner = end.owner;
+            self.tell(owner, TransportEvent::Writable { link });
         }
     }
 }
@@ -196,23 +217,26 @@ impl MemoryTransport {
     ///
     /// If the name is taken, or no thread can be started.
     pub fn new(hub: &MemoryHub, address: &str, limits: Limits, events: Sender<TransportEvent>) -> Self {
-        let endpoint = Endpoint { limits, first: VecDeque::new() };
-        let taken = hub.lock().endpoints.insert(address.to_owned(), endpoint);
-        assert!(taken.is_none(), "two transports of one hub have the address `{address}`");
+        let mut state = hub.lock();
+        assert!(state.find(address).is_none(), "two transports of one hub have the address `{address}`");
+        let id = state.next_number();
+        let endpoint = Endpoint { address: address.to_owned(), limits, first: VecDeque::new(), served: LinkId(0) };
+        state.endpoints.insert(id, endpoint);
+        drop(state);
         let (stop, stopped) = bounded(0);
-        let courier = Courier { hub: hub.clone(), owner: address.to_owned(), events, stopped };
+        let courier = Courier { hub: hub.clone(), owner: id, events, stopped };
         thread::Builder::new()
             .name(format!("courier of {address}"))
             .spawn(move || courier.run())
             .expect("the system starts a thread");
-        Self { hub: hub.clone(), address: address.to_owned(), _stop: stop }
+        Self { hub: hub.clone(), address: address.to_owned(), id, _stop: stop }
     }
 }
 
 /// Delivers what was sent to one transport.
 struct Courier {
     hub: MemoryHub,
-    owner: String,
+    owner: EndpointId,
     events: Sender<TransportEvent>,
     stopped: Receiver<()>,
 }
@@ -239,7 +263,7 @@ impl Courier {
     fn wait(&self) -> Option<(TransportEvent, Option<LinkId>)> {
         let mut state = self.hub.lock();
         while state.endpoints.contains_key(&self.owner) {
-            if let Some(event) = state.next_event(&self.owner) {
+            if let Some(event) = state.next_event(self.owner) {
                 // Other couriers may have been given something by it.
                 self.hub.0.changed.notify_all();
                 return Some(event);
@@ -257,15 +281,15 @@ impl Transport for MemoryTransport {
 
     fn connect(&mut self, to: &str) -> LinkId {
         let mut state = self.hub.lock();
-        let (link, other) = (state.next_link(), state.next_link());
-        if state.endpoints.contains_key(to) {
-            state.begin(link, &self.address, other);
-            state.begin(other, to, link);
-            state.tell(to, TransportEvent::Accepted { link: other, peer: self.address.clone() });
-            state.tell(&self.address, TransportEvent::Opened { link });
+        let (link, other) = (LinkId(state.next_number()), LinkId(state.next_number()));
+        if let Some(peer) = state.find(to) {
+            state.begin(link, self.id, other);
+            state.begin(other, peer, link);
+            state.tell(peer, TransportEvent::Accepted { link: other, peer: self.address.clone() });
+            state.tell(self.id, TransportEvent::Opened { link });
         } else {
             let reason = format!("cannot connect to `{to}`: nobody listens there");
-            state.tell(&self.address, TransportEvent::Closed { link, reason });
+            state.tell(self.id, TransportEvent::Closed { link, reason });
         }
         self.hub.0.changed.notify_all();
         link
@@ -302,7 +326,7 @@ impl Transport for MemoryTransport {
         if let Some(other) = state.ends.get_mut(&other) {
             other.ending = Some(format!("`{}` closed: {reason}", self.address));
         }
-        state.tell(&self.address, TransportEvent::Closed { link, reason: format!("closed here: {reason}") });
+        state.tell(self.id, TransportEvent::Closed { link, reason: format!("closed here: {reason}") });
         self.hub.0.changed.notify_all();
     }
 
@@ -313,7 +337,7 @@ impl Drop for MemoryTransport {
     fn drop(&mut self) {
         let mut state = self.hub.lock();
         let links: Vec<LinkId> =
-            state.ends.iter().filter(|(_, end)| end.owner == self.address).map(|(link, _)| *link).collect();
+            state.ends.iter().filter(|(_, end)| end.owner == self.id).map(|(link, _)| *link).collect();
         for link in links {
             let Some(end) = state.ends.get_mut(&link) else { continue };
             let (other, closed_before) = (end.other, std::mem::replace(&mut end.left, true));
@@ -323,7 +347,7 @@ impl Drop for MemoryTransport {
                 other.ending = Some(format!("`{}` ended the connection without a reason", self.address));
             }
         }
-        state.endpoints.remove(&self.address);
+        state.endpoints.remove(&self.id);
         self.hub.0.changed.notify_all();
     }
 }

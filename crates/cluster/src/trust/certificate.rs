@@ -52,16 +52,18 @@ const CLOCKS_DIFFER_BY: Duration = Duration::from_secs(300);
 /// What a certificate for `whom` says.
 pub(super) fn leaf(whom: Proof, from: SystemTime, lifetime: Duration) -> Result<CertificateParams, TrustError> {
     let mut params = CertificateParams::new([whom.name()]).map_err(not_made)?;
-    let out_of_range = TrustError::System { what: "time that a certificate can hold" };
-    let begin = from.checked_sub(CLOCKS_DIFFER_BY).ok_or(out_of_range.clone())?;
-    let end = from.checked_add(lifetime).ok_or(out_of_range)?;
-    params.not_before = OffsetDateTime::from(begin);
-    params.not_after = OffsetDateTime::from(end);
+    params.not_before = from.checked_sub(CLOCKS_DIFFER_BY).and_then(date).ok_or(TrustError::BadDates)?;
+    params.not_after = from.checked_add(lifetime).and_then(date).ok_or(TrustError::BadDates)?;
     params.distinguished_name = name(&whom.name());
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     params.use_authority_key_identifier_extension = true;
     Ok(params)
+}
+
+fn date(at: SystemTime) -> Option<OffsetDateTime> {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    OffsetDateTime::UNIX_EPOCH.checked_add(since.try_into().ok()?)
 }
 
 /// What the certificate of an authority says: the same for every run, as only its key counts.

@@ -44,12 +44,12 @@ pub enum TrustError {
         /// Which character, from 1 on.
         position: usize,
     },
-    /// The machine gives no randomness, or no time.
-    #[error("the system gave no {what}")]
-    System {
-        /// What it did not give.
-        what: &'static str,
-    },
+    /// The machine gives no randomness.
+    #[error("the system gave no randomness")]
+    NoRandomness,
+    /// A certificate for times that nobody can write down.
+    #[error("a certificate cannot hold these dates, expected some between 1970 and 9999")]
+    BadDates,
     /// A certificate could not be made.
     #[error("the certificate could not be made: {reason}")]
     NotMade {

@@ -64,7 +64,7 @@ impl MasterIdentity {
     ///
     /// # Errors
     ///
-    /// If the system gives no randomness, or the end is beyond what a certificate can say.
+    /// If the system gives no randomness, or the end is beyond the year 9999.
     pub fn issue(&self, incarnation: u64, lifetime: Duration) -> Result<MemberIdentity, TrustError> {
         self.issue_from(incarnation, SystemTime::now(), lifetime)
     }

@@ -19,7 +19,7 @@ impl Token {
     pub fn random() -> Result<Self, TrustError> {
         let mut bytes = vec![0; Self::BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut bytes);
-        filled.map_err(|_| TrustError::System { what: "randomness" })?;
+        filled.map_err(|_| TrustError::NoRandomness)?;
         Ok(Self(bytes))
     }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
-use super::Shared;
 use super::link;
 use super::stream::Stream;
 use super::write::goodbye_frame;
+use super::{Shared, after};
 use crate::transport::TransportEvent;
 use crate::trust::Trust;
 
@@ -64,7 +64,7 @@ fn refuse(shared: &Shared, stream: &TcpStream, reason: &str) {
 
 /// Lets one of them prove itself and carries the link to its end.
 async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
-    let handshake_ends = Instant::now() + shared.limits.handshake;
+    let handshake_ends = after(shared.limits.handshake).into();
     let link = shared.new_link();
     let peer = peer.to_string();
     let reason = match timeout_at(handshake_ends, secure(&shared, stream)).await {

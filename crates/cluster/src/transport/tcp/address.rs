@@ -1,8 +1,10 @@
 //! Where to listen, and what to tell others.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
+
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::TransportError;
 
@@ -27,7 +29,11 @@ fn is_host(host: &str) -> bool {
     }
 }
 
-/// Listens at the first free port.
+/// Connections that the system keeps until they are accepted: a flood of strangers must not keep good peers from being
+/// heard at all.
+const BACKLOG: u32 = 1024;
+
+/// Listens at the first free port. Must be called within a runtime.
 pub(super) fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), TransportError> {
     let wanted = parse(listen).ok_or_else(|| TransportError::BadListenAddress { found: listen.to_owned() })?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -41,11 +47,27 @@ pub(super) fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), TransportE
 }
 
 fn bind_at(host: &str, port: u16) -> io::Result<(TcpListener, SocketAddr)> {
-    let addresses: Vec<SocketAddr> = format!("{host}:{port}").to_socket_addrs()?.collect();
-    let listener = TcpListener::bind(&*addresses)?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in format!("{host}:{port}").to_socket_addrs()? {
+        match listen_at(address) {
+            Ok(listener) => {
+                let address = listener.local_addr()?;
+                return Ok((listener, address));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted master takes its port again although old connections are still fading. Not so on Windows, where this
+    // would let two listen at once.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// What others connect to.
@@ -68,8 +90,8 @@ mod tests {
     use super::{advertised, bind};
     use std::net::SocketAddr;
 
-    #[test]
-    fn the_first_free_port_of_a_range_is_taken() {
+    #[tokio::test]
+    async fn the_first_free_port_of_a_range_is_taken() {
         let (taken, address) = bind("127.0.0.1:0").expect("a free port");
         let port = address.port();
         let error = bind(&format!("127.0.0.1:{port}")).expect_err("it is taken").to_string();

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::Shared;
 use super::link::{self, Link};
 use super::stream::Stream;
+use super::{Shared, after};
 use crate::transport::TransportEvent;
 use crate::trust::Trust;
 
@@ -23,7 +23,7 @@ pub(super) async fn peer(shared: Arc<Shared>, link: Arc<Link>, to: String) {
         Ok(Ok(stream)) => {
             link.prove(stream.proof());
             shared.events.emit(TransportEvent::Opened { link: link.id }).await;
-            let handshake_ends = Instant::now() + shared.limits.handshake;
+            let handshake_ends = after(shared.limits.handshake).into();
             link::carry(&shared, &link, &to, stream, None, handshake_ends).await
         }
         Ok(Err(reason)) => format!("cannot connect to `{to}`: {reason}"),

@@ -1,7 +1,8 @@
 //! One link: its state, and the task that carries it from its first byte to its end.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use paceline_exchange::Frame;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
@@ -23,6 +24,8 @@ pub(super) struct Link {
     ending: watch::Sender<Option<Ending>>,
     admitted: watch::Sender<bool>,
     proof: OnceLock<Proof>,
+    /// Whether the owner was told that the link has ended.
+    pub(super) told: AtomicBool,
 }
 
 /// Why this side ends a link.
@@ -32,6 +35,8 @@ struct Ending {
     told: String,
     /// In the words for the owner.
     reason: String,
+    /// Whether the owner does not know it yet.
+    refused: bool,
 }
 
 /// What is to be written next.
@@ -51,6 +56,7 @@ impl Link {
             ending: watch::Sender::new(None),
             admitted: watch::Sender::new(false),
             proof: OnceLock::new(),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -63,15 +69,20 @@ impl Link {
         Ok(())
     }
 
+    /// Ends the link because its owner wants that.
     pub(super) fn close(&self, reason: &str) {
-        self.end(reason, format!("closed here: {reason}"));
+        self.end(Ending { told: reason.to_owned(), reason: format!("closed here: {reason}"), refused: false });
     }
 
-    /// Ends the link, unless it is ending already.
-    pub(super) fn end(&self, told: &str, reason: String) {
+    /// Ends the link because of what the peer did or did not do.
+    pub(super) fn refuse(&self, told: String, reason: String) {
+        self.end(Ending { told, reason, refused: true });
+    }
+
+    fn end(&self, why: Ending) {
         self.ending.send_if_modified(|ending| {
             let first = ending.is_none();
-            ending.get_or_insert_with(|| Ending { told: told.to_owned(), reason });
+            ending.get_or_insert(why);
             first
         });
         self.work.notify_one();
@@ -79,6 +90,10 @@ impl Link {
 
     pub(super) fn is_ending(&self) -> bool {
         self.ending.borrow().is_some()
+    }
+
+    fn is_refused(&self) -> bool {
+        self.ending.borrow().as_ref().is_some_and(|ending| ending.refused)
     }
 
     /// Waits until this side ends the link; gives the reason in the words for the owner.
@@ -137,8 +152,8 @@ impl Link {
 ///
 /// `place` is what the peer takes up among the strangers until it is admitted.
 pub(super) async fn carry(
-    shared: &Shared,
-    link: &Link,
+    shared: &Arc<Shared>,
+    link: &Arc<Link>,
     peer: &str,
     stream: Stream,
     place: Option<OwnedSemaphorePermit>,
@@ -173,8 +188,8 @@ async fn exchange(shared: &Shared, link: &Link, peer: &str, stream: Stream) -> S
 
 /// Waits until the time of a link is over: of a stranger that is not admitted, and of what is left when it ends here.
 async fn run_out(
-    shared: &Shared,
-    link: &Link,
+    shared: &Arc<Shared>,
+    link: &Arc<Link>,
     peer: &str,
     place: Option<OwnedSemaphorePermit>,
     handshake_ends: Instant,
@@ -185,10 +200,16 @@ async fn run_out(
         _ = link.ended_here() => {}
         () = sleep_until(handshake_ends) => {
             let told = format!("no proof of who you are within {handshake:?}");
-            link.end(&told, format!("`{peer}` gave no proof of who it is within {handshake:?}"));
+            link.refuse(told, format!("`{peer}` gave no proof of who it is within {handshake:?}"));
         }
     }
     let reason = link.ended_here().await;
+    if link.is_refused() {
+        // The owner hears of it at once, not when the peer has heard of it. A task of its own tells it: this one ends
+        // whenever the peer goes.
+        let (shared, link, reason) = (shared.clone(), link.clone(), reason.clone());
+        tokio::spawn(async move { shared.end_link(&link, reason).await });
+    }
     sleep(linger).await;
     reason
 }

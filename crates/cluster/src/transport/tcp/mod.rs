@@ -16,7 +16,7 @@ mod write;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use paceline_exchange::Frame;
@@ -90,17 +90,18 @@ impl TcpTransport {
     /// If the address is none, no port of it is free, or bytes would leave the machine without TLS.
     pub fn new(options: TcpOptions, trust: Trust, events: Sender<TransportEvent>) -> Result<Self, TransportError> {
         let TcpOptions { listen, advertise, plain_off_loopback, threads, limits } = options;
-        let (listener, bound) = address::bind(&listen)?;
-        if matches!(trust, Trust::Plain) && !bound.ip().is_loopback() && !plain_off_loopback {
-            return Err(TransportError::PlainOffLoopback { found: listen });
-        }
-        let address = address::advertised(&listen, bound, advertise.as_deref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("paceline-links")
             .enable_all()
             .build()
             .map_err(|source| TransportError::NoRuntime { source })?;
+        let in_runtime = runtime.enter();
+        let (listener, bound) = address::bind(&listen)?;
+        if matches!(trust, Trust::Plain) && !bound.ip().is_loopback() && !plain_off_loopback {
+            return Err(TransportError::PlainOffLoopback { found: listen });
+        }
+        let address = address::advertised(&listen, bound, advertise.as_deref())?;
         let (stop, stopped) = bounded(0);
         let shared = Arc::new(Shared {
             limits,
@@ -111,13 +112,16 @@ impl TcpTransport {
             gone: Condvar::new(),
             events: Events::new(events, stopped),
         });
-        let in_runtime = runtime.enter();
-        let listener =
-            tokio::net::TcpListener::from_std(listener).map_err(|source| TransportError::NoRuntime { source })?;
         let listening = runtime.spawn(accept::strangers(shared.clone(), listener));
         drop(in_runtime);
         Ok(Self { address, shared, runtime: Some(runtime), listening, stop: Some(stop) })
     }
+}
+
+/// A time from now; one that is too far away to be written down comes in thirty years.
+fn after(duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + duration.min(FAR)
 }
 
 impl Shared {
@@ -128,8 +132,11 @@ impl Shared {
         link
     }
 
-    /// Forgets a link and tells why it ended.
+    /// Forgets a link and tells why it ended, unless that was told before.
     async fn end_link(&self, link: &Link, reason: String) {
+        if link.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.links().remove(&link.id);
         self.gone.notify_all();
         self.events.emit(TransportEvent::Closed { link: link.id, reason }).await;
@@ -197,7 +204,7 @@ impl Drop for TcpTransport {
         // Nobody takes events any more: from now on they are dropped, and nobody waits for room.
         self.stop = None;
         self.listening.abort();
-        let deadline = Instant::now() + self.shared.limits.linger;
+        let deadline = after(self.shared.limits.linger);
         let mut links = self.shared.links();
         for link in links.values() {
             link.close("the other side has ended");

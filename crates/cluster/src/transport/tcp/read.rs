@@ -46,7 +46,8 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
                 }
                 Err(error) => {
                     let refusal = refusal(&error);
-                    link.end(&refusal, format!("refused what `{peer}` sent: {refusal}"));
+                    let reason = format!("refused what `{peer}` sent: {refusal}");
+                    link.refuse(refusal, reason);
                 }
             }
         }

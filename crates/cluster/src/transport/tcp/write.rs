@@ -43,7 +43,8 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
         if goodbye {
             return output.shutdown().await;
         }
-        if link.sent(bytes) {
+        // Whoever ends a link wants to send nothing more.
+        if link.sent(bytes) && !link.is_ending() {
             shared.events.emit(TransportEvent::Writable { link: link.id }).await;
         }
         if idle {

@@ -179,7 +179,7 @@ pub(crate) fn a_large_first_frame_of_a_stranger_ends_the_link(make: Make) {
 }
 
 pub(crate) fn a_large_frame_behind_another_waits_until_it_is_admitted(make: Make) {
-    let limits = Limits { stranger_frame: 1000, handshake: Duration::from_secs(600), ..Limits::default() };
+    let limits = Limits { stranger_frame: 1000, handshake: Duration::MAX, ..Limits::default() };
     let mut pair = make(&limited(limits));
     let (from, to) = pair.stranger_link();
     pair.a.send(from, frame(1, b"let me in".to_vec()));

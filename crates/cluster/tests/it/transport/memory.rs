@@ -46,3 +46,36 @@ fn a_stalled_end_hears_nothing_and_then_everything() {
     assert_eq!(pair.b.frame(), frame(1, vec![]));
     assert_eq!(pair.b.next_closed(), "`a` closed: tired");
 }
+
+#[test]
+fn an_address_can_be_taken_again() {
+    let hub = MemoryHub::new();
+    let mut pair = make_on(&hub, &Wanted::default());
+    for sequence in 0..50 {
+        let (from, to) = pair.link();
+        pair.a.send(from, frame(sequence, vec![]));
+        assert_eq!(pair.b.next(), TransportEvent::Frame { link: to, frame: frame(sequence, vec![]) });
+        let Pair { a, b, nobody } = pair;
+        drop(b);
+        let b = Side::new(100, |events| MemoryTransport::new(&hub, "b", Wanted::default().limits, events));
+        assert_eq!(a.next_closed(), "`b` ended the connection without a reason");
+        pair = Pair { a, b, nobody };
+    }
+}
+
+#[test]
+fn a_busy_link_lets_others_through() {
+    let hub = MemoryHub::new();
+    let mut pair = make_on(&hub, &Wanted { events: 1, ..Wanted::default() });
+    let (busy, _) = pair.link();
+    let (other, other_end) = pair.link();
+    for sequence in 0..1000 {
+        pair.a.send(busy, frame(sequence, vec![]));
+    }
+    pair.a.send(other, frame(7, vec![]));
+    let before = std::iter::from_fn(|| Some(pair.b.next()))
+        .take_while(|event| !matches!(event, TransportEvent::Frame { link, .. } if *link == other_end))
+        .count();
+    // What the courier and the channel already hold goes first.
+    assert!(before < 1000, "{before}");
+}

@@ -1,8 +1,10 @@
 //! Links with TLS pass the same suite, and let nobody in who does not belong to the run.
 
+use std::io::Read;
+use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
 
-use paceline_cluster::transport::LinkId;
+use paceline_cluster::transport::{Limits, LinkId};
 use paceline_cluster::trust::{JoinString, MasterIdentity, MemberIdentity, Proof, Token, Trust};
 
 use super::conformance::conformance;
@@ -77,6 +79,9 @@ fn a_worker_joins_becomes_a_member_and_is_known_as_such() {
     let (link, accepted) = connect(&mut worker, &master);
     assert_eq!(worker.transport.proof(link), Proof::Master);
     assert_eq!(master.transport.proof(accepted), Proof::Member { incarnation: 17 });
+    let (link, accepted) = connect(&mut master, &worker);
+    assert_eq!(master.transport.proof(link), Proof::Member { incarnation: 17 });
+    assert_eq!(worker.transport.proof(accepted), Proof::Master);
     let mut other = side(&Wanted::default(), member(&authority, 18));
     let (link, accepted) = connect(&mut other, &worker);
     assert_eq!(other.transport.proof(link), Proof::Member { incarnation: 17 });
@@ -175,7 +180,8 @@ fn a_plain_client_on_a_port_with_tls_is_told_what_to_do() {
     let mut from = side(&Wanted::default(), Trust::Plain);
     let to = master(&authority);
     let link = from.connect(to.transport.local_address());
-    from.send(link, frame(1, b"hello".to_vec()));
+    // More than is read before it is refused.
+    from.send(link, frame(1, vec![7; 4 << 20]));
     let heard = to.next_closed();
     let end =
         "it does not speak TLS, which is needed here: workers connect with the join string that the master printed";
@@ -211,6 +217,17 @@ fn members_do_not_speak_with_strangers() {
 }
 
 #[test]
+fn whoever_says_nothing_on_a_port_with_tls_is_given_up() {
+    let limits = Limits { handshake: Duration::from_millis(100), ..Limits::default() };
+    let wanted = Wanted { limits, ..Wanted::default() };
+    let master = side(&wanted, Trust::master(&authority()).expect("TLS"));
+    let mut stream = TcpStream::connect(master.transport.local_address()).expect("somebody listens");
+    let heard = master.next_closed();
+    assert!(heard.ends_with("gave no proof of who it is within 100ms"), "{heard}");
+    assert_eq!(stream.read(&mut [0; 100]).expect("the end of the stream"), 0);
+}
+
+#[test]
 fn a_key_that_is_not_that_of_the_certificate_is_refused() {
     let authority = authority();
     let [one, other] =
@@ -232,6 +249,25 @@ fn bytes_that_are_no_identity_are_refused() {
     let longer = [&bytes[..], b"x"].concat();
     assert_eq!(error(&longer), "these bytes are no member's identity: 1 are left over");
     assert!(MasterIdentity::from_bytes(b"no key").is_err());
+}
+
+#[test]
+fn dates_that_a_certificate_cannot_hold_are_refused() {
+    for lifetime in [Duration::from_secs(1_000_000_000_000), Duration::MAX] {
+        let error = authority().issue(1, lifetime).expect_err("no such date").to_string();
+        assert_eq!(error, "a certificate cannot hold these dates, expected some between 1970 and 9999");
+    }
+    authority().issue(1, Duration::from_secs(200_000_000_000)).expect("it ends before the year 9999");
+}
+
+#[test]
+fn a_damaged_identity_does_no_harm() {
+    let bytes = authority().issue(1, HOUR).expect("a certificate").reveal_bytes();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x21;
+        let _ = MemberIdentity::from_bytes(&damaged).map(|identity| Trust::member(&identity).map(|_| ()));
+    }
 }
 
 #[test]
