@@ -28,6 +28,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Model,
     },
+    /// Lead the run of a job that workers on this and other machines train
+    Master(Master),
+    /// Lend this machine's cores to a master
+    Worker(Worker),
     /// Tell what would stop a run on this machine
     Doctor(Doctor),
 }
@@ -55,6 +59,95 @@ pub(crate) struct Train {
     #[arg(long)]
     pub resume: bool,
     /// What to show: a progress bar or plain lines, JSON lines on standard output, or nothing
+    #[arg(long, default_value = "auto")]
+    pub events: Events,
+    #[command(flatten)]
+    pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Master {
+    /// The job file (TOML or JSON); without one, the built-in digits job
+    pub job: Option<PathBuf>,
+    /// Where workers connect to: HOST:PORT, HOST:FROM-TO for the first free port, or port 0 for any
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub listen: String,
+    /// What workers are told to connect to, if it is another address
+    #[arg(long, value_name = "ADDR")]
+    pub advertise: Option<String>,
+    /// A ZooKeeper that says who leads, as zk://host:port,host:port/path [default: the output folder says so]
+    #[arg(long, value_name = "URL")]
+    pub coordinator: Option<String>,
+    /// Workers that the run needs; with fewer it waits
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub min_workers: usize,
+    /// How long it waits for them, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub waiting_limit: u64,
+    /// A worker that is silent for so long is lost, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub silence_limit: f64,
+    /// A file with the token that workers must show [default: a new one, where others than this machine can connect]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Speak TLS on this machine too; elsewhere it always does
+    #[arg(long)]
+    pub tls: bool,
+    /// What becomes of examples that were lost with two workers
+    #[arg(long, value_name = "WHAT", default_value = "set-aside")]
+    pub on_poison: OnPoison,
+    /// How workers stay together [default: the job's, or `sync`]
+    #[arg(long)]
+    pub mode: Option<Mode>,
+    /// Lay a setting over the job file, as in `train.epochs=3`
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub settings: Vec<String>,
+    /// Where the model and checkpoints go; a run that did not end goes on from there [default: runs/JOB]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// What to show: a progress bar or plain lines, JSON lines on standard output, or nothing
+    #[arg(long, default_value = "auto")]
+    pub events: Events,
+    #[command(flatten)]
+    pub cache: Cache,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnPoison {
+    /// They are left out of the epoch, and reported
+    SetAside,
+    /// The run ends with an error
+    Stop,
+}
+
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("where").required(true).args(["join", "coordinator"])))]
+pub(crate) struct Worker {
+    /// The master's address, or the join string that it printed
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub join: Option<String>,
+    /// A ZooKeeper that knows the master, as zk://host:port,host:port/path
+    #[arg(long, value_name = "URL")]
+    pub coordinator: Option<String>,
+    /// Threads that this worker computes with [default: the cores that this process may use]
+    #[arg(long, value_name = "N")]
+    pub slots: Option<std::num::NonZeroUsize>,
+    /// A file with the token that the master wants
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Where other workers connect to [default: any port of the address that leads to the master]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+    /// What other workers are told to connect to, if it is another address
+    #[arg(long, value_name = "ADDR")]
+    pub advertise: Option<String>,
+    /// Files that the job names are read below this folder only [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub data_root: Option<PathBuf>,
+    /// How long it looks for a master that is gone, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub patience: u64,
+    /// What to show: lines, JSON lines on standard output, or nothing
     #[arg(long, default_value = "auto")]
     pub events: Events,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 //! - `arguments`: what may be written on the command line.
 //! - `command/`: one file per command.
 //! - `report`: the readers of events: a progress bar, plain lines, JSON.
+//! - `interrupt`: Ctrl-C.
 //! - `failure`: which exit status an error has.
 
 #![expect(clippy::print_stderr, reason = "this is the program that talks to people")]
@@ -12,6 +13,7 @@
 mod arguments;
 mod command;
 mod failure;
+mod interrupt;
 mod report;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => command::predict::run(&arguments),
         Command::Data { command } => command::data::run(&command),
         Command::Model { command } => command::model::run(&command),
+        Command::Master(arguments) => command::master::run(&arguments),
+        Command::Worker(arguments) => command::worker::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
     };
     done.unwrap_or_else(|error| {

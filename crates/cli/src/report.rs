@@ -152,6 +152,34 @@ fn line(event: &Event, epochs: u64) -> String {
             };
             format!("epoch {}/{epochs}: test loss {:.4}{more}", epoch + 1, scores.score())
         }
+        Event::Listening { address, join, .. } => {
+            let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
+            format!("listening on {address}; a worker joins with: paceline worker --join {join}")
+        }
+        Event::Standby { .. } => "another master leads; this one takes over when it is gone".into(),
+        Event::Waiting { workers, needed } => format!("waiting for workers: {needed} needed, {workers} here"),
+        Event::WorkerJoined { worker, address, workers } => {
+            format!("worker {} joined from {address}; {workers} here", short(*worker))
+        }
+        Event::WorkerLost { worker, reason, workers } => {
+            format!("worker {} was lost: {reason}; {workers} left", short(*worker))
+        }
+        Event::View { workers, round, .. } => {
+            let names: Vec<String> = workers.iter().map(|worker| short(*worker)).collect();
+            format!("from round {round} on: workers {}", names.join(", "))
+        }
+        Event::LeaseRepeated { round } => format!("round {round} is taken again without those that were lost"),
+        Event::SetAside { epoch, examples, places } => {
+            format!(
+                "epoch {}: {examples} examples were lost with two workers and are left out: places {places:?}",
+                epoch + 1
+            )
+        }
+        Event::RolledBack { from, to } => {
+            format!("nobody holds round {from}: going on from the checkpoint of round {to}")
+        }
+        Event::OnHold { paused } => if *paused { "paused" } else { "going on" }.into(),
+        Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
         Event::Finished { seconds, examples_per_second, model, ended_early, .. } => {
             let early = ended_early.as_ref().map(|why| format!("ended early: {why}\n")).unwrap_or_default();
@@ -160,6 +188,11 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// An incarnation as people read it: the term, and the number within it.
+pub(crate) fn short(worker: u64) -> String {
+    format!("{}.{}", worker >> 32, worker & 0xffff_ffff)
 }
 
 /// What one worker sends stands for all: they differ little.

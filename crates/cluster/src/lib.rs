@@ -2,10 +2,26 @@
 //!
 //! # Layout
 //!
+//! - [`run_master`], [`run_worker`]: the two processes of a run.
 //! - [`coordination`]: who leads a run, and where the others find it; by the files of a folder, or by a ZooKeeper.
 //! - [`transport`]: links between processes that carry frames, in memory or over TCP; nothing of it ever blocks.
 //! - [`trust`]: who may join and speak: join strings, tokens, certificates of one run, TLS.
+//! - [`wire`]: what travels in frames.
+//! - [`prove`]: count and fingerprint of the data, so that all train on the same.
 
 pub mod coordination;
+mod error;
+mod master;
+mod proof;
 pub mod transport;
 pub mod trust;
+pub mod wire;
+mod worker;
+
+pub use error::ClusterError;
+pub use master::{LeadOptions, Outcome, run_master};
+pub use proof::prove;
+pub use worker::{Target, WorkerEvent, WorkerOptions, run_worker};
+
+/// Events of the network that may wait for a loop. When they are as many, links are read no further.
+const EVENTS_WAITING: usize = 1024;

@@ -29,6 +29,90 @@ pub enum Event {
         /// The vector instructions in use.
         instructions: &'static str,
     },
+    /// A master waits for workers there.
+    Listening {
+        /// Where workers join.
+        address: String,
+        /// What a worker on another machine is given: address, token and key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        join: Option<String>,
+        /// The master's term.
+        term: u64,
+    },
+    /// Another master leads; this one takes over when that one is gone.
+    Standby {
+        /// Where it will listen.
+        address: String,
+    },
+    /// A run on many machines has too few workers.
+    Waiting {
+        /// Workers that are there.
+        workers: usize,
+        /// Workers that are needed.
+        needed: usize,
+    },
+    /// A worker can be counted on.
+    WorkerJoined {
+        /// Who.
+        worker: u64,
+        /// Where its peers reach it.
+        address: String,
+        /// Workers that are there now.
+        workers: usize,
+    },
+    /// A worker is gone.
+    WorkerLost {
+        /// Who.
+        worker: u64,
+        /// Why it is believed so.
+        reason: String,
+        /// Workers that are left.
+        workers: usize,
+    },
+    /// Other workers than before go on from a round.
+    View {
+        /// Its number.
+        view: u64,
+        /// Who is in it.
+        workers: Vec<u64>,
+        /// Its first round.
+        round: u64,
+        /// Why it was needed.
+        reason: String,
+    },
+    /// A round is taken again without workers that were lost; what they held comes later.
+    LeaseRepeated {
+        /// The round.
+        round: u64,
+    },
+    /// Examples that were lost with two workers are left out.
+    SetAside {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// How many.
+        examples: u64,
+        /// Their places in the order of the epoch: from, and up to but not with.
+        places: Vec<(u64, u64)>,
+    },
+    /// Nobody is left who holds what came after a checkpoint: it is done again.
+    RolledBack {
+        /// The last round that had counted.
+        from: u64,
+        /// The round of the checkpoint.
+        to: u64,
+    },
+    /// No new rounds begin, or they do again.
+    OnHold {
+        /// Whether they do not.
+        paused: bool,
+    },
+    /// A checkpoint could not be written; the one before stays.
+    NotSaved {
+        /// The round.
+        round: u64,
+        /// Why.
+        reason: String,
+    },
     /// A step was taken; the first one is told, and then one in a while.
     Step {
         /// The epoch, from 0.

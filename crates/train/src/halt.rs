@@ -13,7 +13,8 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether somebody has.
+    pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

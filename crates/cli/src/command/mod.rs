@@ -3,9 +3,11 @@
 pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;
 pub(crate) mod train;
+pub(crate) mod worker;
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

@@ -1,15 +1,14 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use paceline::train::{Job, Stop};
+use paceline::train::Job;
 
 use super::open_options;
 use crate::arguments::{self, Device, Events, Mode};
 use crate::failure::INTERRUPTED;
+use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
 pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
@@ -71,34 +70,4 @@ fn quoted(word: &dyn std::fmt::Display) -> String {
     let word = word.to_string();
     let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
-/// Ctrl-C: before the training begins it ends the program, then it asks the run to stop, and the second time it ends
-/// the program at once.
-struct Interrupt {
-    stop: Arc<std::sync::OnceLock<Stop>>,
-}
-
-impl Interrupt {
-    fn install() -> Self {
-        let stop = Arc::new(std::sync::OnceLock::<Stop>::new());
-        let (own, asked) = (stop.clone(), AtomicBool::new(false));
-        let handler = move || match own.get() {
-            Some(stop) if !asked.swap(true, Ordering::Relaxed) => {
-                eprintln!("\nfinishing the step; press Ctrl-C again to leave at once");
-                stop.ask();
-            }
-            _ => std::process::exit(i32::from(INTERRUPTED)),
-        };
-        // Without a handler Ctrl-C ends the program, which loses the steps since the last checkpoint and no more.
-        if let Err(error) = ctrlc::set_handler(handler) {
-            eprintln!("warning: Ctrl-C will not write a checkpoint ({error})");
-        }
-        Self { stop }
-    }
-
-    fn stops(&self, stop: Stop) {
-        // Set once per program: there is one run.
-        let _ = self.stop.set(stop);
-    }
 }

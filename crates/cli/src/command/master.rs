@@ -1,0 +1,85 @@
+use std::io::Write;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use paceline::train::{DIGITS_JOB, Stop};
+use paceline_cluster::trust::Token;
+use paceline_cluster::wire::JobText;
+use paceline_cluster::{LeadOptions, run_master};
+
+use super::open_options;
+use crate::arguments::{self, Events, OnPoison};
+use crate::failure::INTERRUPTED;
+use crate::interrupt::Interrupt;
+use crate::report::Reporter;
+
+pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
+    let text = read_job(arguments)?;
+    let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
+    let tls = arguments.tls || !is_loopback(&arguments.listen)?;
+    let token = match &arguments.token_file {
+        Some(path) => Some(read_token(path)?),
+        None if tls => Some(Token::random()?),
+        None => None,
+    };
+    if !(arguments.silence_limit.is_finite() && arguments.silence_limit > 0.0) {
+        bail!("expected `--silence-limit` above 0, found {}", arguments.silence_limit);
+    }
+    let options = LeadOptions {
+        listen: arguments.listen.clone(),
+        advertise: arguments.advertise.clone(),
+        coordinator: arguments.coordinator.clone(),
+        token,
+        tls,
+        min_workers: arguments.min_workers,
+        waiting_limit: Duration::from_secs(arguments.waiting_limit),
+        silence_limit: Duration::from_secs_f64(arguments.silence_limit),
+        stops_on_poison: arguments.on_poison == OnPoison::Stop,
+        output,
+        open: open_options(&arguments.cache, arguments.events != Events::Auto),
+    };
+    let stop = Stop::default();
+    let interrupt = Interrupt::install();
+    interrupt.stops(stop.clone());
+    let mut reporter = Reporter::new(arguments.events, &text.name);
+    let (_operator, operators) = crossbeam_channel::unbounded();
+    let outcome = run_master(text, &options, &operators, &stop, &mut |event| reporter.tell(event))?;
+    if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
+        let _ = writeln!(std::io::stdout(), "{scores}");
+    }
+    if outcome.stopped {
+        eprintln!("stopped; the same command goes on from the checkpoint");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_job(arguments: &arguments::Master) -> Result<JobText> {
+    let mut settings = arguments.settings.clone();
+    if let Some(mode) = arguments.mode {
+        settings.push(format!("train.mode={}", mode.name()));
+    }
+    let Some(path) = &arguments.job else {
+        return Ok(JobText { name: "digits".into(), text: DIGITS_JOB.into(), is_json: false, settings });
+    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let name = path.file_stem().map_or_else(|| "job".into(), |name| name.to_string_lossy().into_owned());
+    Ok(JobText { name, text, is_json, settings })
+}
+
+/// The token in a file, which should be readable by its owner alone.
+pub(super) fn read_token(path: &Path) -> Result<Token> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    Token::parse(text.trim()).with_context(|| format!("`{}`", path.display()))
+}
+
+/// Whether only this machine can connect to an address.
+pub(super) fn is_loopback(listen: &str) -> Result<bool> {
+    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
+    let mut found = (host, 0).to_socket_addrs().with_context(|| format!("`{listen}` is no address to listen on"))?;
+    Ok(found.all(|address| address.ip().is_loopback()))
+}

@@ -1,0 +1,81 @@
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use paceline::train::Stop;
+use paceline_cluster::trust::JoinString;
+use paceline_cluster::{Target, WorkerEvent, WorkerOptions, run_worker};
+
+use super::master::read_token;
+use super::open_options;
+use crate::arguments::{self, Events};
+use crate::interrupt::Interrupt;
+use crate::report::short;
+
+pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
+    let target = match (&arguments.join, &arguments.coordinator) {
+        (Some(join), _) if join.starts_with("paceline://") => Target::Join(JoinString::parse(join)?),
+        (Some(address), _) => Target::Address(address.clone()),
+        (None, Some(coordinator)) => Target::Coordinator(coordinator.clone()),
+        (None, None) => bail!("expected `--join` or `--coordinator`"),
+    };
+    let listen = match &arguments.listen {
+        Some(listen) => listen.clone(),
+        None => SocketAddr::new(way_to(&target), 0).to_string(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut open = open_options(&arguments.cache, arguments.events != Events::Auto);
+    open.root.clone_from(&arguments.data_root);
+    let options = WorkerOptions {
+        target,
+        token: arguments.token_file.as_deref().map(read_token).transpose()?,
+        slots: arguments.slots.map_or(cores, usize::from),
+        listen,
+        advertise: arguments.advertise.clone(),
+        plain_off_loopback: false,
+        open,
+        patience: Duration::from_secs(arguments.patience),
+    };
+    let stop = Stop::default();
+    let interrupt = Interrupt::install();
+    interrupt.stops(stop.clone());
+    run_worker(&options, &stop, &mut |event| tell(arguments.events, event))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(events: Events, event: &WorkerEvent) {
+    match events {
+        Events::None => {}
+        Events::Json => {
+            let line = serde_json::to_string(event).expect("events are names and numbers");
+            let mut out = std::io::stdout().lock();
+            // A reader that went away is no reason to stop working.
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+        Events::Auto => match event {
+            WorkerEvent::Joined { master, worker, job } => {
+                eprintln!("joined `{job}` at {master} as worker {}", short(*worker));
+            }
+            WorkerEvent::View { members, round, .. } => eprintln!("from round {round} on: {} workers", members.len()),
+            WorkerEvent::Left { reason } => eprintln!("not a member any more: {reason}; joining again"),
+            WorkerEvent::Finished { reason } => eprintln!("finished: {reason}"),
+        },
+    }
+}
+
+/// The address of this machine that packets to the master leave from; nothing is sent to find it.
+fn way_to(target: &Target) -> IpAddr {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let address = match target {
+        Target::Address(address) => address.as_str(),
+        Target::Join(join) => join.address.as_str(),
+        Target::Coordinator(_) => return loopback,
+    };
+    let found = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    found.map_or(loopback, |local| local.ip())
+}

@@ -1,0 +1,78 @@
+use std::path::PathBuf;
+
+use crate::coordination::CoordinationError;
+use crate::transport::TransportError;
+use crate::trust::TrustError;
+
+/// What can go wrong in a run on many machines.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The job, the data or the network.
+    #[error(transparent)]
+    Train(#[from] paceline_train::Error),
+    /// The data.
+    #[error(transparent)]
+    Data(#[from] paceline_data::Error),
+    /// The coordinator.
+    #[error(transparent)]
+    Coordination(#[from] CoordinationError),
+    /// The network.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// Tokens and certificates.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// A model file.
+    #[error(transparent)]
+    Network(#[from] paceline_nn::Error),
+    /// Nobody to join.
+    #[error("no master answered at `{address}`: {reason}; start one there, or look at the address")]
+    NoMaster {
+        /// Where.
+        address: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// The master does not want this worker.
+    #[error("the master at `{address}` refuses this worker: {reason}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// The run failed.
+    #[error("{reason}")]
+    RunFailed {
+        /// Why.
+        reason: String,
+    },
+    /// A mode that is not there yet.
+    #[error("expected `sync` or `averaging` for a run on many machines, found `{found}`")]
+    OtherMode {
+        /// The mode.
+        found: &'static str,
+    },
+    /// A source that a worker may not read.
+    #[error("the job reads `{spec}`, which is not below the data root: give a relative path without `..`")]
+    OutsideRoot {
+        /// The source.
+        spec: String,
+    },
+    /// A checkpoint that cannot be gone on from.
+    #[error("`{}`: expected {expected}, found {found}", path.display())]
+    BadCheckpoint {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+    /// A thread could not be started.
+    #[error("no thread could be started: {source}")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,176 @@
+//! The master: owns a run, its members, its ledger and its checkpoints.
+//!
+//! # Layout
+//!
+//! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
+//! - `office`: one term: the loop that carries out what the rules decide.
+//! - `keep`: what is on the disk. `tally`: what is told of how training goes.
+
+mod keep;
+mod office;
+mod tally;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+use paceline_data::OpenOptions;
+use paceline_exchange::rounds::{MasterOptions, MemberOptions, Operator, Schedule, Share};
+use paceline_train::{Event, Job, RoundMode, Scores, Stop};
+
+use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
+use crate::transport::{TcpOptions, TcpTransport, Transport};
+use crate::trust::{JoinString, MasterIdentity, Token, Trust};
+use crate::wire::JobText;
+use crate::{ClusterError, EVENTS_WAITING, prove};
+use keep::Keep;
+use office::Office;
+
+/// How a run on many machines is led.
+pub struct LeadOptions {
+    /// Where it listens: `HOST:PORT` or `HOST:FROM-TO`.
+    pub listen: String,
+    /// What workers connect to, if that is not where it listens.
+    pub advertise: Option<String>,
+    /// A ZooKeeper, as `zk://host:port/path`; without one, the output folder says who leads.
+    pub coordinator: Option<String>,
+    /// What workers must show. Without one, only loopback is open to all.
+    pub token: Option<Token>,
+    /// Whether links speak TLS; always, when others than this machine can reach it.
+    pub tls: bool,
+    /// Members that a view needs.
+    pub min_workers: usize,
+    /// How long it waits for them.
+    pub waiting_limit: Duration,
+    /// A member that was not heard of for so long is lost.
+    pub silence_limit: Duration,
+    /// Whether examples that were lost with two workers end the run.
+    pub stops_on_poison: bool,
+    /// Where the model and checkpoints go. With standby masters, a place that all of them can read.
+    pub output: PathBuf,
+    /// How data is opened.
+    pub open: OpenOptions,
+}
+
+/// What a run came to.
+pub struct Outcome {
+    /// How good the model is on the test data.
+    pub scores: Option<Scores>,
+    /// Whether the run was stopped before its end.
+    pub stopped: bool,
+}
+
+/// A beat every so often: some are lost before a member is.
+const BEATS_WITHIN_LIMIT: u64 = 5;
+/// How long a standby waits at a time before it looks whether it was asked to stop.
+const STANDBY_LOOKS: Duration = Duration::from_millis(500);
+
+/// Leads the run of a job to its end.
+pub fn run_master(
+    text: JobText,
+    options: &LeadOptions,
+    operators: &Receiver<Operator>,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<Outcome, ClusterError> {
+    let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
+    let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
+    let train = trainer.options();
+    let mode = RoundMode::of(&train.mode).ok_or(ClusterError::OtherMode { found: train.mode.name() })?;
+    let normaliser = trainer.fit_normaliser()?;
+    let data = prove(&**trainer.train_source())?;
+    let keep = Keep::new(&options.output)?;
+
+    let mut coordination: Box<dyn Coordination> = match &options.coordinator {
+        Some(address) => Box::new(ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?),
+        None => Box::new(Embedded::new(&options.output)),
+    };
+    let identity = if options.tls { Some(MasterIdentity::new()?) } else { None };
+    let (events, inbox) = bounded(EVENTS_WAITING);
+    let tcp =
+        TcpOptions { listen: options.listen.clone(), advertise: options.advertise.clone(), ..TcpOptions::default() };
+    let trust = match &identity {
+        Some(identity) => Trust::master(identity)?,
+        None => Trust::Plain,
+    };
+    let transport = TcpTransport::new(tcp, trust, events)?;
+    let address = transport.local_address().to_owned();
+
+    let mut told_standby = false;
+    let leadership = loop {
+        if let Some(leadership) = coordination.lead(STANDBY_LOOKS)? {
+            break leadership;
+        }
+        if !told_standby {
+            tell(&Event::Standby { address: address.clone() });
+            told_standby = true;
+        }
+        if stop.is_asked() {
+            return Ok(Outcome { scores: None, stopped: true });
+        }
+    };
+
+    let share = match train.global_batch {
+        Some(all) => Share::Together(all as u64 * mode.steps()),
+        None => Share::Each(train.batch as u64 * mode.steps()),
+    };
+    let job_key = serde_json::to_string(&text).expect("words can be written");
+    // A run of the same job that did not end goes on; any other begins anew.
+    let found = leadership.found.filter(|record| record.job == job_key);
+    let begun = match found.as_ref().and_then(|record| record.checkpoint.as_ref().map(|path| (record.run, path))) {
+        Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
+        None => None,
+    };
+    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, mode, Schedule::new(data.examples, train.epochs, share)));
+
+    let record = RunRecord {
+        run: begun.run,
+        term: leadership.term,
+        address: address.clone(),
+        key: identity.as_ref().map(|identity| identity.fingerprint().to_string()),
+        job: job_key,
+        checkpoint: begun.path.as_ref().map(|path| path.display().to_string()),
+    };
+    coordination.publish(&record)?;
+    let join = match (&identity, &options.token) {
+        (Some(identity), Some(token)) => {
+            let join = JoinString { address: address.clone(), token: token.clone(), key: identity.fingerprint() };
+            Some(join.reveal())
+        }
+        _ => None,
+    };
+    tell(&Event::Listening { address, join, term: leadership.term });
+
+    let silence_limit = options.silence_limit.as_millis() as u64;
+    let member = MemberOptions {
+        beat_every: (silence_limit / BEATS_WITHIN_LIMIT).max(1),
+        silence_limit,
+        edge_limit: (silence_limit / 2).max(1),
+        save_every: train.checkpoint.steps.map(|steps| steps.div_ceil(mode.steps())),
+    };
+    let rules = MasterOptions {
+        min_workers: options.min_workers,
+        silence_limit,
+        waiting_limit: options.waiting_limit.as_millis() as u64,
+        waiting_told_every: 5000,
+        stops_on_poison: options.stops_on_poison,
+        data,
+    };
+    let office = Office {
+        trainer: &trainer,
+        text: &text,
+        token: options.token.as_ref(),
+        identity: identity.as_ref(),
+        normaliser,
+        mode,
+        member,
+        keep,
+        coordination,
+        record,
+        transport,
+        inbox,
+        operators,
+        stop,
+    };
+    office.run(rules, begun, tell)
+}

@@ -1,0 +1,467 @@
+//! One term of a master: the loop that carries out what the rules decide.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, after, never, select, unbounded};
+use paceline_data::Normaliser;
+use paceline_exchange::Frame;
+use paceline_exchange::rounds::{
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule, Told,
+};
+use paceline_model::State;
+use paceline_train::{Event, RoundMode, Scores, Stop, Trainer};
+
+use super::Outcome;
+use super::keep::{Begun, Keep, progress_at};
+use super::tally::Tally;
+use crate::ClusterError;
+use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
+use crate::trust::{MasterIdentity, Token};
+use crate::wire::{JobText, Word};
+
+/// How often it looks whether it still leads, and whether it was asked to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long members have to hear that the run is over.
+const GOODBYE: Duration = Duration::from_millis(300);
+/// How long the certificate of a member holds.
+const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
+
+/// Everything that a term needs.
+pub(super) struct Office<'a> {
+    pub trainer: &'a Trainer,
+    pub text: &'a JobText,
+    pub token: Option<&'a Token>,
+    pub identity: Option<&'a MasterIdentity>,
+    pub normaliser: Option<Normaliser>,
+    pub mode: RoundMode,
+    pub member: MemberOptions,
+    pub keep: Keep,
+    pub coordination: Box<dyn Coordination>,
+    pub record: RunRecord,
+    pub transport: TcpTransport,
+    pub inbox: Receiver<TransportEvent>,
+    pub operators: &'a Receiver<Operator>,
+    pub stop: &'a Stop,
+}
+
+/// What changes while a term lasts.
+struct Term {
+    machine: Master,
+    began: Instant,
+    timer: Option<Now>,
+    members: BTreeMap<Incarnation, (LinkId, String)>,
+    links: BTreeMap<LinkId, Incarnation>,
+    joined: u64,
+    sequence: u64,
+    /// States that have arrived and are not published.
+    states: BTreeMap<Round, Vec<u8>>,
+    /// What members without a state start from.
+    checkpoint: (Round, Vec<u8>),
+    /// The first round of the epoch, and the epoch.
+    epoch: u64,
+    epoch_began_at: Round,
+    /// Epochs whose end is counted, by their last round: their state is judged.
+    ends: BTreeMap<Round, u64>,
+    tally: Tally,
+    is_stopping: bool,
+    ended: Option<Option<String>>,
+}
+
+impl Office<'_> {
+    pub(super) fn run(
+        mut self,
+        rules: MasterOptions,
+        begun: Begun,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<Outcome, ClusterError> {
+        let options = self.trainer.options();
+        let machine = Master::new(rules, self.record.term, begun.round, begun.rest.clone(), 0);
+        let steps_per_epoch =
+            (self.trainer.train_source().examples() as u64).div_ceil(options.step_examples().max(1) as u64);
+        tell(&Event::Started {
+            mode: self.mode.name(),
+            workers: 0,
+            parameters: self.trainer.network().parameter_count(),
+            examples: self.trainer.train_source().examples(),
+            steps_per_epoch,
+            epochs: options.epochs,
+            steps: steps_per_epoch.saturating_mul(options.epochs),
+            resumed_at: if begun.is_resumed { begun.round * self.mode.steps() } else { 0 },
+            instructions: paceline_nn::Instructions::detect().name(),
+        });
+        let mut term = Term {
+            machine,
+            began: Instant::now(),
+            timer: None,
+            members: BTreeMap::new(),
+            links: BTreeMap::new(),
+            joined: 0,
+            sequence: 0,
+            states: BTreeMap::new(),
+            checkpoint: (begun.round, begun.state),
+            epoch: begun.rest.epoch(),
+            epoch_began_at: begun.round,
+            ends: BTreeMap::new(),
+            tally: Tally::new(),
+            is_stopping: false,
+            ended: None,
+        };
+        self.feed(&mut term, MasterEvent::Tick, tell)?;
+        let (judge, judged) = unbounded::<(u64, Result<Option<Scores>, paceline_train::Error>)>();
+        std::thread::scope(|scope| {
+            let mut judging = 0;
+            while term.ended.is_none() {
+                let wait = term.timer.map(|at| Duration::from_millis(at.saturating_sub(term.now())));
+                let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+                let judged = if judging > 0 { judged.clone() } else { never() };
+                let inbox = self.inbox.clone();
+                select! {
+                    recv(inbox) -> event => if let Ok(event) = event { self.happen(&mut term, event, tell)? },
+                    recv(self.operators) -> asked => match asked {
+                        Ok(asked) => self.feed(&mut term, MasterEvent::Asked(asked), tell)?,
+                        Err(_) => std::thread::sleep(LOOK_EVERY),
+                    },
+                    recv(judged) -> scores => if let Ok((epoch, scores)) = scores {
+                        judging -= 1;
+                        if let Some(scores) = scores? {
+                            tell(&Event::Evaluation { epoch, scores });
+                        }
+                    },
+                    recv(wait) -> _ => self.look(&mut term, tell)?,
+                }
+                // The state at the end of an epoch is judged beside the training.
+                if let Some((epoch, state)) = self.due_for_judging(&mut term) {
+                    let (judge, trainer, normaliser) = (judge.clone(), self.trainer, self.normaliser.clone());
+                    judging += 1;
+                    scope.spawn(move || drop(judge.send((epoch, trainer.judge(normaliser.as_ref(), &state)))));
+                }
+            }
+            Ok::<(), ClusterError>(())
+        })?;
+        self.finish(term, tell)
+    }
+
+    /// Looks at the clock, at the coordinator, and whether somebody wants the run to stop.
+    fn look(&mut self, term: &mut Term, tell: &mut dyn FnMut(&Event)) -> Result<(), ClusterError> {
+        self.coordination.check()?;
+        if self.stop.is_asked() && !term.is_stopping {
+            term.is_stopping = true;
+            self.feed(term, MasterEvent::Asked(Operator::Stop), tell)?;
+        }
+        if term.timer.is_some_and(|at| term.now() >= at) {
+            term.timer = None;
+            self.feed(term, MasterEvent::Tick, tell)?;
+        }
+        Ok(())
+    }
+
+    fn happen(
+        &mut self,
+        term: &mut Term,
+        event: TransportEvent,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
+        match event {
+            TransportEvent::Frame { link, frame } => self.hear(term, link, &frame, tell)?,
+            TransportEvent::Closed { link, reason } => {
+                if let Some(member) = term.links.remove(&link) {
+                    self.feed(term, MasterEvent::LinkLost(member, reason), tell)?;
+                }
+            }
+            TransportEvent::Accepted { .. } | TransportEvent::Opened { .. } | TransportEvent::Writable { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        term: &mut Term,
+        link: LinkId,
+        frame: &Frame,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
+        let (word, numbers) = match Word::read(frame) {
+            Ok(read) => read,
+            Err(error) => {
+                self.transport.close(link, &error.to_string());
+                return Ok(());
+            }
+        };
+        let Some(member) = term.links.get(&link).copied() else {
+            return match word {
+                Word::Hello { token, known_term, version, .. } => {
+                    self.welcome(term, link, token.as_deref(), known_term, &version, tell)
+                }
+                _ => {
+                    self.transport.close(link, "expected a worker that says hello");
+                    Ok(())
+                }
+            };
+        };
+        if frame.run != self.record.run || frame.term != self.record.term {
+            // Of another run or an older term: nothing that it says counts here.
+            return Ok(());
+        }
+        match word {
+            Word::ToMaster(said) => {
+                if let paceline_exchange::rounds::message::ToMaster::Ready { address, .. } = &said
+                    && let Some((_, known)) = term.members.get_mut(&member)
+                {
+                    known.clone_from(address);
+                }
+                self.feed(term, MasterEvent::Said(member, said), tell)?;
+            }
+            Word::WantState { round } => {
+                if term.checkpoint.0 == round {
+                    let state = term.checkpoint.1.clone();
+                    self.send(term, link, &Word::State { round }, &state);
+                }
+            }
+            Word::SaveState { round, rest } => {
+                term.states.insert(round, numbers.to_vec());
+                self.feed(term, MasterEvent::StateArrived(member, round, rest), tell)?;
+            }
+            Word::Report { loss, weight, bytes_sent, .. } => term.tally.report(loss, weight, bytes_sent),
+            Word::Failed { error } => {
+                term.ended = Some(Some(format!("worker {member} cannot go on: {error}")));
+            }
+            _ => self.transport.close(link, "expected what a member says to its master"),
+        }
+        Ok(())
+    }
+
+    /// A stranger says hello: it is refused with what to do, or becomes an incarnation.
+    fn welcome(
+        &mut self,
+        term: &mut Term,
+        link: LinkId,
+        token: Option<&str>,
+        known_term: u64,
+        version: &str,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
+        let own = env!("CARGO_PKG_VERSION");
+        let refusal = if self
+            .token
+            .is_some_and(|own| !token.and_then(|t| Token::parse(t).ok()).is_some_and(|t| own.matches(t.reveal_bytes())))
+        {
+            Some("its token is wrong or missing: give the one that the master was started with (`--token-file`), or the join string that it printed".to_owned())
+        } else if version != own {
+            Some(format!("it runs version {version} and the master {own}: install the same on both"))
+        } else if known_term > self.record.term {
+            Some(format!(
+                "it has seen term {known_term}, but this master rules term {}: another master leads",
+                self.record.term
+            ))
+        } else {
+            None
+        };
+        if let Some(reason) = refusal {
+            self.send(term, link, &Word::Refused { reason: reason.clone() }, &[]);
+            self.transport.close(link, &reason);
+            return Ok(());
+        }
+        self.transport.admit(link);
+        term.joined += 1;
+        let incarnation = (self.record.term << 32) | term.joined;
+        let identity = self.identity.map(|identity| identity.issue(incarnation, CERTIFICATE)).transpose()?;
+        let welcome = Word::Welcome {
+            incarnation,
+            job: self.text.clone(),
+            options: self.member.clone(),
+            identity: identity.map(|identity| identity.reveal_bytes()),
+        };
+        term.members.insert(incarnation, (link, String::new()));
+        term.links.insert(link, incarnation);
+        self.send(term, link, &welcome, &[]);
+        self.feed(term, MasterEvent::Joined(incarnation), tell)
+    }
+
+    fn send(&mut self, term: &mut Term, link: LinkId, word: &Word, numbers: &[u8]) {
+        term.sequence += 1;
+        let frame = word.frame(self.record.run, self.record.term, 0, term.sequence, numbers);
+        if self.transport.send(link, frame).is_err() {
+            self.transport.close(link, "its queue is full");
+        }
+    }
+
+    /// Tells the rules what happened, and does what they say.
+    fn feed(&mut self, term: &mut Term, event: MasterEvent, tell: &mut dyn FnMut(&Event)) -> Result<(), ClusterError> {
+        let now = term.now();
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for action in term.machine.handle(event, now) {
+                match action {
+                    MasterAction::Send(member, message) => {
+                        if let Some((link, _)) = term.members.get(&member) {
+                            self.send(term, *link, &Word::ToMember(message), &[]);
+                        }
+                    }
+                    MasterAction::Close(member) => {
+                        if let Some((link, _)) = term.members.remove(&member) {
+                            term.links.remove(&link);
+                            self.transport.close(link, "it is not a member any more");
+                        }
+                    }
+                    MasterAction::Persist { round, rest } => {
+                        if let Err(reason) = self.persist(term, round, rest, tell)? {
+                            events.push(MasterEvent::SaveFailed(round, reason));
+                        }
+                    }
+                    MasterAction::Discard(round) => drop(term.states.remove(&round)),
+                    MasterAction::SetTimer(at) => term.timer = Some(term.timer.map_or(at, |timer| timer.min(at))),
+                    MasterAction::Tell(told) => self.hear_told(term, &told, tell),
+                    MasterAction::End(error) => term.ended = Some(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint, then publishes where it lies: whoever was succeeded is refused there. A disk that is full is no
+    /// reason to end; the inner error says so.
+    fn persist(
+        &mut self,
+        term: &mut Term,
+        round: Round,
+        rest: Schedule,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<Result<(), String>, ClusterError> {
+        let Some(bytes) = term.states.remove(&round) else { return Ok(Err("its state did not arrive".into())) };
+        let (state, velocity) = match self.keep.state(self.trainer, self.mode, &bytes) {
+            Ok(read) => read,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let progress = progress_at(self.mode, round, rest.epoch());
+        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
+        let is_finished = rest.clone().take(1).is_none();
+        let saved = self.keep.save(model, velocity, self.record.run, self.record.term, round, rest, is_finished);
+        let path = match saved {
+            Ok(path) => path,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        self.record.checkpoint = Some(path.display().to_string());
+        match self.coordination.publish(&self.record) {
+            Ok(()) => {}
+            Err(error @ (CoordinationError::Fenced { .. } | CoordinationError::Lost { .. })) => {
+                return Err(error.into());
+            }
+            Err(error) => return Ok(Err(error.to_string())),
+        }
+        self.keep.tidy(&path);
+        term.checkpoint = (round, bytes);
+        tell(&Event::Checkpoint { iteration: progress.iteration, path });
+        Ok(Ok(()))
+    }
+
+    fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
+        let workers = term.members.len();
+        match told {
+            Told::WorkerJoined(worker) => {
+                let address = term.members.get(worker).map(|(_, address)| address.clone()).unwrap_or_default();
+                tell(&Event::WorkerJoined { worker: *worker, address, workers });
+            }
+            Told::WorkerLost { member, reason } => {
+                tell(&Event::WorkerLost {
+                    worker: *member,
+                    reason: reason.clone(),
+                    workers: workers.saturating_sub(1),
+                });
+            }
+            Told::View { view, members, first, reason } => {
+                tell(&Event::View { view: *view, workers: members.clone(), round: *first, reason: reason.clone() });
+            }
+            Told::RoundAgain { round } => tell(&Event::LeaseRepeated { round: *round }),
+            Told::Counted { round, assignment } => {
+                if assignment.epoch != term.epoch {
+                    (term.epoch, term.epoch_began_at) = (assignment.epoch, round - 1);
+                }
+                let step = (round - 1 - term.epoch_began_at) * self.mode.steps();
+                let iteration = round * self.mode.steps();
+                if let Some(event) = term.tally.count(assignment.epoch, step, iteration, assignment.examples()) {
+                    tell(&event);
+                }
+            }
+            Told::EpochDone { epoch, round } => {
+                tell(&term.tally.epoch_ends(*epoch));
+                term.ends.insert(*round, *epoch);
+            }
+            Told::SetAside { epoch, spans } => {
+                let examples = spans.iter().map(|span| span.len()).sum();
+                let places = spans.iter().map(|span| (span.start, span.end)).collect();
+                tell(&Event::SetAside { epoch: *epoch, examples, places });
+            }
+            Told::RolledBack { to, from, .. } => tell(&Event::RolledBack { from: *from, to: *to }),
+            Told::Waiting { members, needed } => tell(&Event::Waiting { workers: *members, needed: *needed }),
+            Told::Paused(paused) => tell(&Event::OnHold { paused: *paused }),
+            Told::NotSaved { round, reason } => tell(&Event::NotSaved { round: *round, reason: reason.clone() }),
+        }
+    }
+
+    /// The state at the end of an epoch, when it has been published.
+    fn due_for_judging(&self, term: &mut Term) -> Option<(u64, State)> {
+        let round = term.checkpoint.0;
+        let epoch = term.ends.remove(&round)?;
+        term.ends.retain(|end, _| *end > round);
+        let is_last = epoch + 1 == self.trainer.options().epochs;
+        let is_wanted = !is_last && (epoch + 1) % self.trainer.options().evaluate_every == 0;
+        let (state, _) = self.keep.state(self.trainer, self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
+        Some((epoch, state))
+    }
+
+    /// The model is the last state; workers have been told.
+    fn finish(mut self, term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
+        let began = Instant::now();
+        while began.elapsed() < GOODBYE && term.members.values().any(|(link, _)| self.transport.queued(*link) > 0) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some(Some(reason)) = term.ended {
+            tell(&Event::Failed { error: reason.clone(), resumable: true });
+            return Err(ClusterError::RunFailed { reason });
+        }
+        let round = term.checkpoint.0;
+        let path = PathBuf::from(self.record.checkpoint.clone().unwrap_or_default());
+        if term.is_stopping {
+            self.coordination.resign();
+            let checkpoint = self.record.checkpoint.is_some().then_some(path);
+            tell(&Event::Paused { iteration: round * self.mode.steps(), checkpoint });
+            tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
+            return Ok(Outcome { scores: None, stopped: true });
+        }
+        let seconds = term.tally.seconds();
+        let read = self.keep.state(self.trainer, self.mode, &term.checkpoint.1);
+        let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
+        let scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
+        let epochs = self.trainer.options().epochs;
+        if let Some(scores) = &scores {
+            tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
+        }
+        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(self.mode, round, epochs), 0);
+        let path = self.keep.model_path();
+        model.save(&path)?;
+        tell(&Event::Finished {
+            mode: self.mode.name(),
+            workers: term.machine.view().1.len(),
+            epochs,
+            examples: term.tally.examples,
+            parameters: self.trainer.network().parameter_count(),
+            seconds,
+            examples_per_second: term.tally.examples as f64 / seconds.max(1e-9),
+            score: scores.as_ref().map_or(f64::NAN, Scores::score),
+            accuracy: scores.as_ref().and_then(Scores::accuracy),
+            bytes_sent: term.tally.bytes_sent,
+            model: Some(path),
+            ended_early: None,
+        });
+        Ok(Outcome { scores, stopped: false })
+    }
+}
+
+impl Term {
+    fn now(&self) -> Now {
+        self.began.elapsed().as_millis() as Now
+    }
+}

@@ -1,0 +1,73 @@
+//! What is told of how training goes: losses and speed, from what members report.
+
+use std::time::{Duration, Instant};
+
+use paceline_train::Event;
+
+/// Steps are told at most this often.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Sums since something was last told, since the epoch began, and of the whole run.
+pub(super) struct Tally {
+    began: Instant,
+    told: Option<Instant>,
+    counted_since: u64,
+    loss: (f64, f64),
+    epoch_loss: (f64, f64),
+    epoch_began: Instant,
+    epoch_examples: u64,
+    pub examples: u64,
+    pub bytes_sent: u64,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            began: now,
+            told: None,
+            counted_since: 0,
+            loss: (0.0, 0.0),
+            epoch_loss: (0.0, 0.0),
+            epoch_began: now,
+            epoch_examples: 0,
+            examples: 0,
+            bytes_sent: 0,
+        }
+    }
+
+    pub(super) fn report(&mut self, loss: f64, weight: f64, bytes_sent: u64) {
+        for (sum, of) in [&mut self.loss, &mut self.epoch_loss].map(|(sum, of)| (sum, of)) {
+            *sum += loss;
+            *of += weight;
+        }
+        self.bytes_sent += bytes_sent;
+    }
+
+    /// A round counts; says the step that is due to be told.
+    pub(super) fn count(&mut self, epoch: u64, step: u64, iteration: u64, examples: u64) -> Option<Event> {
+        self.examples += examples;
+        self.epoch_examples += examples;
+        self.counted_since += examples;
+        let since = self.told.map_or(self.began.elapsed(), |told| told.elapsed());
+        if self.told.is_some() && since < TELL_EVERY || self.loss.1 == 0.0 {
+            return None;
+        }
+        let examples_per_second = self.counted_since as f64 / since.as_secs_f64().max(1e-9);
+        let loss = self.loss.0 / self.loss.1;
+        (self.told, self.counted_since, self.loss) = (Some(Instant::now()), 0, (0.0, 0.0));
+        Some(Event::Step { epoch, step, iteration, loss, examples_per_second })
+    }
+
+    pub(super) fn epoch_ends(&mut self, epoch: u64) -> Event {
+        let seconds = self.epoch_began.elapsed().as_secs_f64();
+        let loss = self.epoch_loss.0 / self.epoch_loss.1.max(f64::MIN_POSITIVE);
+        let examples_per_second = self.epoch_examples as f64 / seconds.max(1e-9);
+        (self.epoch_began, self.epoch_examples, self.epoch_loss) = (Instant::now(), 0, (0.0, 0.0));
+        Event::Epoch { epoch, loss, seconds, examples_per_second }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+}

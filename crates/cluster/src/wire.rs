@@ -1,0 +1,219 @@
+//! What travels in a frame: a word, and numbers beside it.
+//!
+//! ```text
+//! body of a frame
+//! +----------+----------------------+---------------------------+
+//! | u32 LE   | that many bytes      | the rest                  |
+//! | n        | the word, as JSON    | numbers, or nothing       |
+//! +----------+----------------------+---------------------------+
+//! numbers of a contribution, a sum or a result:  f64 LE weight, then f32 LE values
+//! numbers of a state:                            f32 LE values
+//! ```
+
+use paceline_exchange::Frame;
+use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
+use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term};
+use serde::{Deserialize, Serialize};
+
+/// The kind of all frames that carry words.
+const KIND: u16 = 1;
+
+/// The job as the master read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobText {
+    /// Its name.
+    pub name: String,
+    /// The content of the file.
+    pub text: String,
+    /// Whether that is JSON and not TOML.
+    pub is_json: bool,
+    /// Settings that are laid over it.
+    pub settings: Vec<String>,
+}
+
+/// What master and workers say to each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Word {
+    /// A worker wants to join.
+    Hello {
+        /// Proves that it may; in hexadecimal digits.
+        token: Option<String>,
+        /// The newest term that it has seen.
+        known_term: Term,
+        /// Threads that it lends.
+        slots: usize,
+        /// The version of its program.
+        version: String,
+    },
+    /// It may, as this incarnation.
+    Welcome {
+        /// Who it is from now on.
+        incarnation: Incarnation,
+        /// What is to be done.
+        job: JobText,
+        /// Limits and intervals.
+        options: MemberOptions,
+        /// Its certificate and key, if members speak TLS.
+        identity: Option<Vec<u8>>,
+    },
+    /// It may not.
+    Refused {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// To the master.
+    ToMaster(ToMaster),
+    /// From the master.
+    ToMember(ToMember),
+    /// The first word between members.
+    PeerHello {
+        /// Who speaks.
+        from: Incarnation,
+        /// To whom.
+        to: Incarnation,
+    },
+    /// Between members; numbers beside it where there are any.
+    ToPeer(ToPeer),
+    /// Asks the master for its checkpoint.
+    WantState {
+        /// The round.
+        round: Round,
+    },
+    /// The master's checkpoint, beside it.
+    State {
+        /// The round.
+        round: Round,
+    },
+    /// A member's state for a checkpoint, beside it.
+    SaveState {
+        /// The round.
+        round: Round,
+        /// What is left to do behind it.
+        rest: Schedule,
+    },
+    /// How training goes, since this was last said.
+    Report {
+        /// The last round.
+        round: Round,
+        /// The sum of losses.
+        loss: f64,
+        /// The weight of the examples.
+        weight: f64,
+        /// Bytes that were sent to peers.
+        bytes_sent: u64,
+    },
+    /// A member cannot go on, and nobody could.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// Why a frame is no word.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// A frame of another kind.
+    #[error("expected a frame of kind {KIND}, found {found}")]
+    OtherKind {
+        /// The kind.
+        found: u16,
+    },
+    /// The word is longer than its frame.
+    #[error("expected a word within the {room} bytes of its frame, found one of {found}")]
+    TooLong {
+        /// Bytes there are.
+        room: usize,
+        /// Bytes there should be.
+        found: usize,
+    },
+    /// The word cannot be read.
+    #[error("expected a word of the protocol: {message}")]
+    NoWord {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The numbers beside the word are cut short.
+    #[error("expected {expected}, found {found} bytes")]
+    BadNumbers {
+        /// What there should be.
+        expected: &'static str,
+        /// Bytes there are.
+        found: usize,
+    },
+}
+
+impl Word {
+    /// The frame that carries this word with numbers beside it.
+    pub fn frame(&self, run: u64, term: Term, origin: Incarnation, sequence: u64, numbers: &[u8]) -> Frame {
+        let word = serde_json::to_vec(self).expect("words, numbers and lists can be written");
+        let mut body = Vec::with_capacity(4 + word.len() + numbers.len());
+        body.extend((word.len() as u32).to_le_bytes());
+        body.extend(word);
+        body.extend(numbers);
+        Frame { kind: KIND, run, term, origin, sequence, body }
+    }
+
+    /// The word of a frame, and the numbers beside it.
+    pub fn read(frame: &Frame) -> Result<(Word, &[u8]), WireError> {
+        if frame.kind != KIND {
+            return Err(WireError::OtherKind { found: frame.kind });
+        }
+        let Some((length, rest)) = frame.body.split_first_chunk::<4>() else {
+            return Err(WireError::TooLong { room: frame.body.len(), found: 4 });
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((word, numbers)) = rest.split_at_checked(length) else {
+            return Err(WireError::TooLong { room: rest.len(), found: length });
+        };
+        let word = serde_json::from_slice(word).map_err(|error| WireError::NoWord { message: error.to_string() })?;
+        Ok((word, numbers))
+    }
+}
+
+/// A weight and values, as bytes.
+pub fn write_weighted(weight: f64, values: &[f32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 + 4 * values.len());
+    bytes.extend(weight.to_le_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+/// The weight and values of bytes.
+pub fn read_weighted(bytes: &[u8]) -> Result<(f64, Vec<f32>), WireError> {
+    let bad = WireError::BadNumbers { expected: "a weight and whole values", found: bytes.len() };
+    let Some((weight, rest)) = bytes.split_first_chunk::<8>() else { return Err(bad) };
+    let (values, cut) = rest.as_chunks::<4>();
+    if !cut.is_empty() {
+        return Err(bad);
+    }
+    Ok((f64::from_le_bytes(*weight), values.iter().map(|four| f32::from_le_bytes(*four)).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_numbers_come_back_as_they_went() {
+        let word = Word::ToPeer(ToPeer::Contribution { view: 3, round: 9 });
+        let frame = word.frame(1, 2, 3, 4, &write_weighted(2.5, &[1.0, -3.0]));
+        let (read, numbers) = Word::read(&frame).expect("a word");
+        assert_eq!(read, word);
+        assert_eq!(read_weighted(numbers), Ok((2.5, vec![1.0, -3.0])));
+    }
+
+    #[test]
+    fn what_is_no_word_is_refused_with_what_was_expected() {
+        let frame = |body: &[u8]| Frame { kind: KIND, run: 0, term: 0, origin: 0, sequence: 0, body: body.to_vec() };
+        assert_eq!(Word::read(&frame(&[1, 0])), Err(WireError::TooLong { room: 2, found: 4 }));
+        let found = u32::MAX as usize;
+        assert_eq!(Word::read(&frame(&[255; 8])), Err(WireError::TooLong { room: 4, found }));
+        let error = Word::read(&frame(b"\x03\0\0\0{}}")).expect_err("no word");
+        assert!(error.to_string().contains("expected a word"), "{error}");
+        assert!(matches!(Word::read(&Frame { kind: 7, ..frame(b"") }), Err(WireError::OtherKind { found: 7 })));
+        assert_eq!(
+            read_weighted(&[0; 10]),
+            Err(WireError::BadNumbers { expected: "a weight and whole values", found: 10 })
+        );
+    }
+}

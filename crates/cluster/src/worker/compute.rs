@@ -1,0 +1,96 @@
+//! The thread that computes, so that the network never waits for it, nor it for the network.
+
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use paceline_exchange::rounds::{Incarnation, Round, Schedule, Span};
+use paceline_train::RoundReplica;
+
+use super::buffers::Weighted;
+use crate::ClusterError;
+
+/// What it is asked to do, in order.
+pub(super) enum Task {
+    Compute {
+        of: Incarnation,
+        round: Round,
+        epoch: u64,
+        spans: Vec<Span>,
+    },
+    Apply {
+        round: Round,
+        result: Weighted,
+    },
+    Adopt {
+        of: Incarnation,
+        state: Vec<u8>,
+    },
+    /// The state after the last round that was applied.
+    Snapshot {
+        of: Incarnation,
+        whom: Whom,
+        round: Round,
+    },
+}
+
+/// Who wants a state.
+pub(super) enum Whom {
+    Peer(Incarnation),
+    Master(Schedule),
+}
+
+/// What it has done.
+pub(super) enum Done {
+    Computed { of: Incarnation, round: Round, contribution: Weighted, loss: f64 },
+    Snapshot { of: Incarnation, whom: Whom, round: Round, state: Vec<u8> },
+    Failed { of: Incarnation, error: String },
+}
+
+/// The thread, and the way to it. Both channels hold no more than the rules let be under way.
+pub(super) struct Compute {
+    pub tasks: Sender<Task>,
+    pub done: Receiver<Done>,
+    _thread: JoinHandle<()>,
+}
+
+impl Compute {
+    pub(super) fn start(mut replica: RoundReplica) -> Result<Self, ClusterError> {
+        let (tasks, inbox) = unbounded();
+        let (outbox, done) = unbounded();
+        let work = move || {
+            for task in inbox {
+                if let Some(answer) = carry_out(&mut replica, task)
+                    && outbox.send(answer).is_err()
+                {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("paceline-replica".into()).spawn(work);
+        let thread = thread.map_err(|source| ClusterError::Thread { source })?;
+        Ok(Self { tasks, done, _thread: thread })
+    }
+}
+
+fn carry_out(replica: &mut RoundReplica, task: Task) -> Option<Done> {
+    match task {
+        Task::Compute { of, round, epoch, spans } => {
+            let positions: Vec<u64> = spans.iter().flat_map(|span| span.start..span.end).collect();
+            Some(match replica.compute(round, epoch, &positions) {
+                Ok(contribution) => Done::Computed {
+                    of,
+                    round,
+                    loss: contribution.loss.sum,
+                    contribution: Weighted { weight: contribution.weight, values: contribution.values },
+                },
+                Err(error) => Done::Failed { of, error: error.to_string() },
+            })
+        }
+        Task::Apply { round, result } => {
+            replica.apply(round, &result.values, result.weight);
+            None
+        }
+        Task::Adopt { of, state } => replica.adopt(&state).err().map(|error| Done::Failed { of, error }),
+        Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
+    }
+}

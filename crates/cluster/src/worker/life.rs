@@ -1,0 +1,481 @@
+//! One incarnation of a worker: the loop that carries out what the rules decide.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, after, never, select};
+use paceline_exchange::Frame;
+use paceline_exchange::rounds::message::{ToMember, ToPeer};
+use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Round, Term};
+use paceline_train::Stop;
+
+use super::buffers::{Buffers, Weighted};
+use super::compute::{Done, Task, Whom};
+use super::links::Links;
+use super::prepare::Prepared;
+use super::{WorkerEvent, WorkerOptions};
+use crate::ClusterError;
+use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
+use crate::trust::{MemberIdentity, Proof, Trust};
+use crate::wire::{JobText, Word, read_weighted, write_weighted};
+
+/// How an incarnation ended.
+pub(super) enum Ended {
+    /// The run is over, or this process was asked to go.
+    Finished(String),
+    /// The master does not want this worker.
+    Refused(String),
+    /// The run failed here.
+    Failed(String),
+    /// Nobody answered as a master does.
+    NotFound(String),
+    /// It was a member and may become one again.
+    Rejoin(String),
+}
+
+/// How long a master may take to answer a hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(4);
+/// How long a worker that was asked to go waits for the master to let it.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+/// How often it looks whether it was asked to go.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the master is told how training goes.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) struct Life<'a> {
+    transport: &'a mut TcpTransport,
+    inbox: &'a Receiver<TransportEvent>,
+    options: &'a WorkerOptions,
+    address: &'a str,
+    stop: &'a Stop,
+    master: LinkId,
+    began: Instant,
+    run: u64,
+    term: Term,
+    known_term: Term,
+    sequence: u64,
+    member: Option<Member>,
+    links: Links,
+    buffers: Buffers,
+    timer: Option<Now>,
+    preparing: Option<Receiver<Result<Prepared, ClusterError>>>,
+    leaving: Option<Instant>,
+    /// Whether members speak TLS.
+    is_encrypted: bool,
+    ended: Option<Ended>,
+    loss: f64,
+    weight: f64,
+    bytes_sent: u64,
+    reported: Instant,
+}
+
+impl<'a> Life<'a> {
+    pub(super) fn new(
+        transport: &'a mut TcpTransport,
+        inbox: &'a Receiver<TransportEvent>,
+        options: &'a WorkerOptions,
+        address: &'a str,
+        known_term: Term,
+        stop: &'a Stop,
+    ) -> Self {
+        let master = transport.connect(address);
+        let now = Instant::now();
+        Self {
+            transport,
+            inbox,
+            options,
+            address,
+            stop,
+            master,
+            began: now,
+            run: 0,
+            term: 0,
+            known_term,
+            sequence: 0,
+            member: None,
+            links: Links::new(0),
+            buffers: Buffers::default(),
+            timer: None,
+            preparing: None,
+            leaving: None,
+            is_encrypted: false,
+            ended: None,
+            loss: 0.0,
+            weight: 0.0,
+            bytes_sent: 0,
+            reported: now,
+        }
+    }
+
+    /// The term that it was in.
+    pub(super) fn term(&self) -> Term {
+        self.term
+    }
+
+    fn now(&self) -> Now {
+        self.began.elapsed().as_millis() as Now
+    }
+
+    fn me(&self) -> Incarnation {
+        self.member.as_ref().map_or(0, Member::incarnation)
+    }
+
+    pub(super) fn run(
+        &mut self,
+        prepared: &mut Option<Prepared>,
+        tell: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<Ended, ClusterError> {
+        loop {
+            if let Some(ended) = self.ended.take() {
+                self.hang_up();
+                return Ok(ended);
+            }
+            let wait = after(self.wait());
+            let done = prepared.as_ref().map_or_else(never, |prepared| prepared.compute.done.clone());
+            let ready = self.preparing.clone().unwrap_or_else(never);
+            select! {
+                recv(self.inbox) -> event => if let Ok(event) = event { self.happen(event, prepared, tell)? },
+                recv(done) -> done => if let Ok(done) = done { self.take_done(done, prepared, tell) },
+                recv(ready) -> ready => {
+                    self.preparing = None;
+                    if let Ok(ready) = ready { self.take_prepared(ready?, prepared, tell) }
+                }
+                recv(wait) -> _ => self.tick(prepared, tell),
+            }
+        }
+    }
+
+    /// Until the next thing that happens by itself.
+    fn wait(&self) -> Duration {
+        let timer = self.timer.map(|at| Duration::from_millis(at.saturating_sub(self.now())));
+        let dial = self.links.next_dial().map(|at| at.saturating_duration_since(Instant::now()));
+        timer.into_iter().chain(dial).min().unwrap_or(LOOK_EVERY).min(LOOK_EVERY)
+    }
+
+    fn tick(&mut self, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+        self.links.dial(self.transport);
+        if self.member.is_none() && self.began.elapsed() >= HELLO_LIMIT {
+            self.ended = Some(Ended::NotFound("it did not answer as a master does".into()));
+        }
+        if self.stop.is_asked() && self.leaving.is_none() {
+            self.leaving = Some(Instant::now());
+            self.feed(MemberEvent::AskedToLeave, prepared, tell);
+        }
+        if self.leaving.is_some_and(|since| since.elapsed() >= LEAVE_LIMIT || self.member.is_none()) {
+            self.ended = Some(Ended::Finished("asked to go".into()));
+        }
+        if self.timer.is_some_and(|at| self.now() >= at) {
+            self.timer = None;
+            self.feed(MemberEvent::Tick, prepared, tell);
+        }
+    }
+
+    fn happen(
+        &mut self,
+        event: TransportEvent,
+        prepared: &mut Option<Prepared>,
+        tell: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<(), ClusterError> {
+        match event {
+            TransportEvent::Opened { link } if link == self.master => {
+                self.transport.admit(link);
+                // Members have certificates of the same authority; only the master may see the token.
+                if matches!(self.options.target, super::Target::Join(_)) && self.transport.proof(link) != Proof::Master
+                {
+                    self.ended = Some(Ended::NotFound("it is a member of the run and not its master".into()));
+                    return Ok(());
+                }
+                let token = match &self.options.target {
+                    super::Target::Join(join) => Some(join.token.reveal()),
+                    _ => self.options.token.as_ref().map(|token| token.reveal()),
+                };
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                let hello = Word::Hello { token, known_term: self.known_term, slots: self.options.slots, version };
+                self.send(self.master, &hello, &[]);
+            }
+            TransportEvent::Opened { link } => {
+                if let Some(peer) = self.links.opened(link) {
+                    self.transport.admit(link);
+                    let from = self.me();
+                    self.send(link, &Word::PeerHello { from, to: peer }, &[]);
+                    self.feed(MemberEvent::PeerUp(peer), prepared, tell);
+                }
+            }
+            TransportEvent::Frame { link, frame } => self.hear(link, &frame, prepared, tell)?,
+            TransportEvent::Closed { link, reason } if link == self.master => {
+                if self.member.is_some() {
+                    self.feed(MemberEvent::MasterLost(reason), prepared, tell);
+                } else {
+                    self.ended = Some(Ended::NotFound(reason));
+                }
+            }
+            TransportEvent::Closed { link, .. } => {
+                if let Some(peer) = self.links.closed(link) {
+                    self.feed(MemberEvent::PeerDown(peer), prepared, tell);
+                }
+            }
+            // A full queue: a round has at most a few frames under way, so the link is as good as down.
+            TransportEvent::Accepted { .. } | TransportEvent::Writable { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        link: LinkId,
+        frame: &Frame,
+        prepared: &mut Option<Prepared>,
+        tell: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<(), ClusterError> {
+        let (word, numbers) = match Word::read(frame) {
+            Ok(read) => read,
+            Err(error) => {
+                self.transport.close(link, &error.to_string());
+                return Ok(());
+            }
+        };
+        if link == self.master {
+            return self.hear_master(frame, word, numbers, prepared, tell);
+        }
+        if frame.run != self.run {
+            self.transport.close(link, "it belongs to another run");
+            return Ok(());
+        }
+        match word {
+            Word::PeerHello { from, to } => {
+                // With TLS, the certificate says who it is.
+                let is_itself = match self.transport.proof(link) {
+                    Proof::Member { incarnation } => incarnation == from,
+                    _ => !self.is_encrypted,
+                };
+                if self.member.is_some() && to == self.me() && is_itself {
+                    self.transport.admit(link);
+                    self.links.identify(link, from);
+                    self.feed(MemberEvent::PeerUp(from), prepared, tell);
+                } else {
+                    self.transport.close(link, "no such member here");
+                }
+            }
+            Word::ToPeer(said) => {
+                if let Some(peer) = self.links.heard(link) {
+                    match self.take_numbers(peer, &said, numbers) {
+                        Ok(()) => self.feed(MemberEvent::PeerSaid(peer, said), prepared, tell),
+                        Err(reason) => self.transport.close(link, &reason),
+                    }
+                }
+            }
+            _ => self.transport.close(link, "expected a word between members"),
+        }
+        Ok(())
+    }
+
+    fn hear_master(
+        &mut self,
+        frame: &Frame,
+        word: Word,
+        numbers: &[u8],
+        prepared: &mut Option<Prepared>,
+        tell: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<(), ClusterError> {
+        match word {
+            Word::Welcome { incarnation, job, options, identity } if self.member.is_none() => {
+                if frame.term < self.known_term {
+                    self.ended = Some(Ended::NotFound(format!(
+                        "it rules term {}, but a newer master of term {} was seen",
+                        frame.term, self.known_term
+                    )));
+                    return Ok(());
+                }
+                (self.run, self.term) = (frame.run, frame.term);
+                self.is_encrypted = identity.is_some();
+                if let Some(identity) = identity {
+                    let identity = MemberIdentity::from_bytes(&identity)?;
+                    self.transport.set_trust(Trust::member(&identity)?);
+                }
+                self.links = Links::new(incarnation);
+                self.member = Some(Member::new(options, incarnation, frame.term, self.now()));
+                tell(&WorkerEvent::Joined { master: self.address.into(), worker: incarnation, job: job.name.clone() });
+                self.begin_to_prepare(job, prepared, tell)?;
+            }
+            Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
+            Word::ToMember(said) => {
+                if let ToMember::View { plan, .. } = &said {
+                    tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
+                }
+                self.feed(MemberEvent::MasterSaid(frame.term, said), prepared, tell);
+            }
+            Word::State { round } => {
+                self.buffers.fetched_state = Some((round, numbers.to_vec()));
+                self.feed(MemberEvent::StateFromMaster(round), prepared, tell);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Data that was read for the last incarnation is good for this one if the job is the same.
+    fn begin_to_prepare(
+        &mut self,
+        job: JobText,
+        prepared: &mut Option<Prepared>,
+        tell: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<(), ClusterError> {
+        match prepared.take().filter(|prepared| prepared.job == job) {
+            Some(ready) => self.take_prepared(ready, prepared, tell),
+            None => self.preparing = Some(Prepared::begin(job, self.options.slots, self.options.open.clone())?),
+        }
+        Ok(())
+    }
+
+    fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+        let proof = ready.proof.clone();
+        *prepared = Some(ready);
+        let address = self.transport.local_address().to_owned();
+        self.feed(MemberEvent::DataRead(proof, address), prepared, tell);
+    }
+
+    fn take_numbers(&mut self, peer: Incarnation, said: &ToPeer, numbers: &[u8]) -> Result<(), String> {
+        let weighted = || {
+            let (weight, values) = read_weighted(numbers).map_err(|error| error.to_string())?;
+            Ok::<_, String>(Weighted { weight, values })
+        };
+        match said {
+            ToPeer::Contribution { view, round } => self.buffers.take((*view, *round, peer), weighted()?),
+            ToPeer::Reduced { view, round } => self.buffers.take_sum((*view, *round, peer), weighted()?),
+            ToPeer::Result { round } => self.buffers.fetched_result = Some((*round, weighted()?)),
+            ToPeer::State { round } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
+            ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn take_done(&mut self, done: Done, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+        let me = self.me();
+        match done {
+            Done::Computed { of, round, contribution, loss } if of == me => {
+                (self.loss, self.weight) = (self.loss + loss, self.weight + contribution.weight);
+                self.buffers.set_own(round, contribution);
+                self.feed(MemberEvent::Computed(round), prepared, tell);
+                self.report(round);
+            }
+            Done::Snapshot { of, whom, round, state } if of == me => match whom {
+                Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state),
+                Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state),
+            },
+            Done::Failed { of, error } if of == me => {
+                self.send(self.master, &Word::Failed { error: error.clone() }, &[]);
+                self.ended = Some(Ended::Failed(error));
+            }
+            // Of an incarnation that is over.
+            Done::Computed { .. } | Done::Snapshot { .. } | Done::Failed { .. } => {}
+        }
+    }
+
+    fn report(&mut self, round: Round) {
+        if self.reported.elapsed() >= REPORT_EVERY {
+            let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
+            self.send(self.master, &Word::Report { round, loss, weight, bytes_sent }, &[]);
+            (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, Instant::now());
+        }
+    }
+
+    /// Tells the rules what happened, and does what they say.
+    fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+        let now = self.now();
+        let Some(member) = &mut self.member else { return };
+        let mut missing = Vec::new();
+        for action in member.handle(event, now) {
+            match self.carry_out(action, prepared) {
+                Ok(without_link) => missing.extend(without_link),
+                Err(reason) => {
+                    self.ended = Some(Ended::Rejoin(reason));
+                    return;
+                }
+            }
+        }
+        for peer in missing {
+            self.feed(MemberEvent::PeerDown(peer), prepared, tell);
+        }
+    }
+
+    /// Says which peers are wanted and have no link, if that is what was asked.
+    fn carry_out(&mut self, action: MemberAction, prepared: &mut Option<Prepared>) -> Result<Vec<Incarnation>, String> {
+        let me = self.me();
+        let task = |task: Task| -> Result<(), String> {
+            let compute = prepared.as_ref().map(|prepared| &prepared.compute).ok_or("the data is not read yet")?;
+            compute.tasks.send(task).map_err(|_| "the thread that computes is gone".to_owned())
+        };
+        match action {
+            MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), &[]),
+            MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[]),
+            MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[]),
+            MemberAction::Connect(peers) => return Ok(self.links.want(peers, self.transport)),
+            MemberAction::Compute { round, epoch, spans } => task(Task::Compute { of: me, round, epoch, spans })?,
+            MemberAction::Contribute { to, view, round, part, parts } => {
+                let part = self.buffers.part(round, part, parts).ok_or("the own contribution is missing")?;
+                if to == me {
+                    self.buffers.take((view, round, me), part);
+                } else {
+                    let numbers = write_weighted(part.weight, &part.values);
+                    self.send_to_peer(to, ToPeer::Contribution { view, round }, &numbers);
+                }
+            }
+            MemberAction::Sum { view, round, members } => self.buffers.sum(me, view, round, &members)?,
+            MemberAction::Distribute { to, view, round } => {
+                if let Some(sum) = self.buffers.sum_of((view, round, me)) {
+                    let numbers = write_weighted(sum.weight, &sum.values);
+                    self.send_to_peer(to, ToPeer::Reduced { view, round }, &numbers);
+                }
+            }
+            MemberAction::Apply { view, round, members } => {
+                let result = self.buffers.assemble(view, round, &members)?.clone();
+                task(Task::Apply { round, result })?;
+            }
+            MemberAction::ApplyFetched(round) => {
+                let (_, result) = self.buffers.fetched_result.take().ok_or("the result that was fetched is missing")?;
+                let result = self.buffers.keep(round, result).clone();
+                task(Task::Apply { round, result })?;
+            }
+            MemberAction::Adopt(_) => {
+                let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;
+                task(Task::Adopt { of: me, state })?;
+            }
+            MemberAction::ServeResult(peer, round) => {
+                if let Some(result) = self.buffers.result(round) {
+                    let numbers = write_weighted(result.weight, &result.values);
+                    self.send_to_peer(peer, ToPeer::Result { round }, &numbers);
+                }
+            }
+            MemberAction::ServeState(peer, round) => task(Task::Snapshot { of: me, whom: Whom::Peer(peer), round })?,
+            MemberAction::SaveState(round, rest) => task(Task::Snapshot { of: me, whom: Whom::Master(rest), round })?,
+            MemberAction::Forget(view, round) => self.buffers.forget(view, round, me),
+            MemberAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
+            MemberAction::End { reason, rejoin } => {
+                let is_rejoining = rejoin && self.leaving.is_none();
+                self.ended = Some(if is_rejoining { Ended::Rejoin(reason) } else { Ended::Finished(reason) });
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8]) {
+        self.sequence += 1;
+        let frame = word.frame(self.run, self.term, self.me(), self.sequence, numbers);
+        // A link that takes nothing more is as good as down; what was said is said again when there is a new one.
+        if self.transport.send(link, frame).is_err() && link != self.master {
+            self.transport.close(link, "its queue is full");
+        }
+    }
+
+    fn send_to_peer(&mut self, peer: Incarnation, message: ToPeer, numbers: &[u8]) {
+        if let Some(link) = self.links.to(peer) {
+            self.bytes_sent += numbers.len() as u64;
+            self.send(link, &Word::ToPeer(message), numbers);
+        }
+    }
+
+    fn hang_up(&mut self) {
+        for link in self.links.all().into_iter().chain([self.master]) {
+            self.transport.close(link, "this worker leaves");
+        }
+    }
+}

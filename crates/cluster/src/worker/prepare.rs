@@ -1,0 +1,79 @@
+//! Reads the job and the data, beside the loop that keeps in touch with the master.
+
+use std::path::{Component, Path};
+
+use crossbeam_channel::{Receiver, bounded};
+use paceline_data::OpenOptions;
+use paceline_exchange::rounds::message::DataProof;
+use paceline_train::{Job, RoundMode, RoundReplica};
+
+use super::compute::Compute;
+use crate::wire::JobText;
+use crate::{ClusterError, prove};
+
+/// A job that is ready to be worked on.
+pub(super) struct Prepared {
+    pub job: JobText,
+    pub proof: DataProof,
+    pub compute: Compute,
+}
+
+impl Prepared {
+    /// Begins; what comes out is received once.
+    pub(super) fn begin(
+        job: JobText,
+        slots: usize,
+        open: OpenOptions,
+    ) -> Result<Receiver<Result<Self, ClusterError>>, ClusterError> {
+        let (sender, receiver) = bounded(1);
+        let work = move || drop(sender.send(Self::read(job, slots, &open)));
+        std::thread::Builder::new()
+            .name("paceline-prepare".into())
+            .spawn(work)
+            .map_err(|source| ClusterError::Thread { source })?;
+        Ok(receiver)
+    }
+
+    fn read(text: JobText, slots: usize, open: &OpenOptions) -> Result<Self, ClusterError> {
+        let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
+        for spec in [Some(&job.data.train), job.data.test.as_ref()].into_iter().flatten() {
+            within_root(spec)?;
+        }
+        let trainer = job.trainer(None, false, open)?;
+        let mode = &trainer.options().mode;
+        let mode = RoundMode::of(mode).ok_or(ClusterError::OtherMode { found: mode.name() })?;
+        let proof = prove(&**trainer.train_source())?;
+        let replica = RoundReplica::new(&trainer, mode, slots.max(1), trainer.fit_normaliser()?)?;
+        Ok(Self { job: text, proof, compute: Compute::start(replica)? })
+    }
+}
+
+/// A master's job names files; only what lies below the data root is read.
+fn within_root(spec: &str) -> Result<(), ClusterError> {
+    let (kind, rest) = spec.split_once(':').unwrap_or(("", spec));
+    if matches!(kind, "mnist" | "digits") {
+        return Ok(());
+    }
+    let files = rest.split('?').next().unwrap_or_default();
+    let is_below =
+        |path: &str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    match files.split(',').all(is_below) {
+        true => Ok(()),
+        false => Err(ClusterError::OutsideRoot { spec: spec.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within_root;
+
+    #[test]
+    fn only_what_lies_below_the_root_is_read() {
+        for inside in ["mnist:train", "digits:", "idx:a/b.idx,c.idx", "csv:./iris.csv?label=x/../y"] {
+            assert!(within_root(inside).is_ok(), "{inside}");
+        }
+        for outside in ["csv:/etc/passwd", "idx:a.idx,../b.idx", "csv:a/../../b.csv", "/etc/passwd"] {
+            assert!(within_root(outside).is_err(), "{outside}");
+        }
+    }
+}
