@@ -97,22 +97,27 @@ impl Watched {
     }
 
     /// Waits for the next event of this name.
-    pub(crate) fn wait_for(&mut self, name: &str) {
+    pub(crate) fn wait_for(&mut self, name: &str) -> Value {
         loop {
             let line = self.lines.next().expect("the run ended before it told what is waited for").expect("readable");
             let event: Value = serde_json::from_str(&line).expect("an event");
             let found = event["event"] == name;
-            self.events.push(event);
+            self.events.push(event.clone());
             if found {
-                return;
+                return event;
             }
         }
     }
 
     /// Presses Ctrl-C.
     pub(crate) fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    /// Sends a signal, as `-STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("there is a `kill`").success());
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("there is a `kill`").success());
     }
 
     /// Ends the process with SIGKILL, and waits until it is gone; gives all events that it could tell.

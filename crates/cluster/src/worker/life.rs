@@ -134,12 +134,12 @@ impl<'a> Life<'a> {
             let ready = self.preparing.clone().unwrap_or_else(never);
             select! {
                 recv(self.inbox) -> event => if let Ok(event) = event { self.happen(event, prepared, tell)? },
-                recv(done) -> done => if let Ok(done) = done { self.take_done(done, prepared, tell) },
+                recv(done) -> done => if let Ok(done) = done { self.take_done(done, prepared) },
                 recv(ready) -> ready => {
                     self.preparing = None;
-                    if let Ok(ready) = ready { self.take_prepared(ready?, prepared, tell) }
+                    if let Ok(ready) = ready { self.take_prepared(ready?, prepared) }
                 }
-                recv(wait) -> _ => self.tick(prepared, tell),
+                recv(wait) -> _ => self.tick(prepared),
             }
         }
     }
@@ -151,21 +151,21 @@ impl<'a> Life<'a> {
         timer.into_iter().chain(dial).min().unwrap_or(LOOK_EVERY).min(LOOK_EVERY)
     }
 
-    fn tick(&mut self, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+    fn tick(&mut self, prepared: &mut Option<Prepared>) {
         self.links.dial(self.transport);
         if self.member.is_none() && self.began.elapsed() >= HELLO_LIMIT {
             self.ended = Some(Ended::NotFound("it did not answer as a master does".into()));
         }
         if self.stop.is_asked() && self.leaving.is_none() {
             self.leaving = Some(Instant::now());
-            self.feed(MemberEvent::AskedToLeave, prepared, tell);
+            self.feed(MemberEvent::AskedToLeave, prepared);
         }
         if self.leaving.is_some_and(|since| since.elapsed() >= LEAVE_LIMIT || self.member.is_none()) {
             self.ended = Some(Ended::Finished("asked to go".into()));
         }
         if self.timer.is_some_and(|at| self.now() >= at) {
             self.timer = None;
-            self.feed(MemberEvent::Tick, prepared, tell);
+            self.feed(MemberEvent::Tick, prepared);
         }
     }
 
@@ -197,20 +197,20 @@ impl<'a> Life<'a> {
                     self.transport.admit(link);
                     let from = self.me();
                     self.send(link, &Word::PeerHello { from, to: peer }, &[]);
-                    self.feed(MemberEvent::PeerUp(peer), prepared, tell);
+                    self.feed(MemberEvent::PeerUp(peer), prepared);
                 }
             }
             TransportEvent::Frame { link, frame } => self.hear(link, &frame, prepared, tell)?,
             TransportEvent::Closed { link, reason } if link == self.master => {
                 if self.member.is_some() {
-                    self.feed(MemberEvent::MasterLost(reason), prepared, tell);
+                    self.feed(MemberEvent::MasterLost(reason), prepared);
                 } else {
                     self.ended = Some(Ended::NotFound(reason));
                 }
             }
             TransportEvent::Closed { link, .. } => {
                 if let Some(peer) = self.links.closed(link) {
-                    self.feed(MemberEvent::PeerDown(peer), prepared, tell);
+                    self.feed(MemberEvent::PeerDown(peer), prepared);
                 }
             }
             // A full queue: a round has at most a few frames under way, so the link is as good as down.
@@ -250,7 +250,7 @@ impl<'a> Life<'a> {
                 if self.member.is_some() && to == self.me() && is_itself {
                     self.transport.admit(link);
                     self.links.identify(link, from);
-                    self.feed(MemberEvent::PeerUp(from), prepared, tell);
+                    self.feed(MemberEvent::PeerUp(from), prepared);
                 } else {
                     self.transport.close(link, "no such member here");
                 }
@@ -258,7 +258,7 @@ impl<'a> Life<'a> {
             Word::ToPeer(said) => {
                 if let Some(peer) = self.links.heard(link) {
                     match self.take_numbers(peer, &said, numbers) {
-                        Ok(()) => self.feed(MemberEvent::PeerSaid(peer, said), prepared, tell),
+                        Ok(()) => self.feed(MemberEvent::PeerSaid(peer, said), prepared),
                         Err(reason) => self.transport.close(link, &reason),
                     }
                 }
@@ -294,18 +294,18 @@ impl<'a> Life<'a> {
                 self.links = Links::new(incarnation);
                 self.member = Some(Member::new(options, incarnation, frame.term, self.now()));
                 tell(&WorkerEvent::Joined { master: self.address.into(), worker: incarnation, job: job.name.clone() });
-                self.begin_to_prepare(job, prepared, tell)?;
+                self.begin_to_prepare(job, prepared)?;
             }
             Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
             Word::ToMember(said) => {
                 if let ToMember::View { plan, .. } = &said {
                     tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
                 }
-                self.feed(MemberEvent::MasterSaid(frame.term, said), prepared, tell);
+                self.feed(MemberEvent::MasterSaid(frame.term, said), prepared);
             }
             Word::State { round } => {
                 self.buffers.fetched_state = Some((round, numbers.to_vec()));
-                self.feed(MemberEvent::StateFromMaster(round), prepared, tell);
+                self.feed(MemberEvent::StateFromMaster(round), prepared);
             }
             _ => {}
         }
@@ -313,24 +313,19 @@ impl<'a> Life<'a> {
     }
 
     /// Data that was read for the last incarnation is good for this one if the job is the same.
-    fn begin_to_prepare(
-        &mut self,
-        job: JobText,
-        prepared: &mut Option<Prepared>,
-        tell: &mut dyn FnMut(&WorkerEvent),
-    ) -> Result<(), ClusterError> {
+    fn begin_to_prepare(&mut self, job: JobText, prepared: &mut Option<Prepared>) -> Result<(), ClusterError> {
         match prepared.take().filter(|prepared| prepared.job == job) {
-            Some(ready) => self.take_prepared(ready, prepared, tell),
+            Some(ready) => self.take_prepared(ready, prepared),
             None => self.preparing = Some(Prepared::begin(job, self.options.slots, self.options.open.clone())?),
         }
         Ok(())
     }
 
-    fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+    fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>) {
         let proof = ready.proof.clone();
         *prepared = Some(ready);
         let address = self.transport.local_address().to_owned();
-        self.feed(MemberEvent::DataRead(proof, address), prepared, tell);
+        self.feed(MemberEvent::DataRead(proof, address), prepared);
     }
 
     fn take_numbers(&mut self, peer: Incarnation, said: &ToPeer, numbers: &[u8]) -> Result<(), String> {
@@ -348,13 +343,13 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn take_done(&mut self, done: Done, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+    fn take_done(&mut self, done: Done, prepared: &mut Option<Prepared>) {
         let me = self.me();
         match done {
             Done::Computed { of, round, contribution, loss } if of == me => {
                 (self.loss, self.weight) = (self.loss + loss, self.weight + contribution.weight);
                 self.buffers.set_own(round, contribution);
-                self.feed(MemberEvent::Computed(round), prepared, tell);
+                self.feed(MemberEvent::Computed(round), prepared);
                 self.report(round);
             }
             Done::Snapshot { of, whom, round, state } if of == me => match whom {
@@ -379,7 +374,7 @@ impl<'a> Life<'a> {
     }
 
     /// Tells the rules what happened, and does what they say.
-    fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>, tell: &mut dyn FnMut(&WorkerEvent)) {
+    fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
         let now = self.now();
         let Some(member) = &mut self.member else { return };
         let mut missing = Vec::new();
@@ -393,7 +388,7 @@ impl<'a> Life<'a> {
             }
         }
         for peer in missing {
-            self.feed(MemberEvent::PeerDown(peer), prepared, tell);
+            self.feed(MemberEvent::PeerDown(peer), prepared);
         }
     }
 

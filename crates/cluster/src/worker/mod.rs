@@ -180,7 +180,7 @@ struct Found {
 /// Finds the master again and again.
 enum Finder {
     Fixed(String, Option<Fingerprint>),
-    ZooKeeper(String, ZooKeeper),
+    ZooKeeper(String, Box<ZooKeeper>),
 }
 
 impl Finder {
@@ -190,7 +190,7 @@ impl Finder {
             Target::Join(join) => Finder::Fixed(join.address.clone(), Some(join.key)),
             Target::Coordinator(address) => {
                 let coordinator = ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?;
-                Finder::ZooKeeper(address.clone(), coordinator)
+                Finder::ZooKeeper(address.clone(), Box::new(coordinator))
             }
         })
     }

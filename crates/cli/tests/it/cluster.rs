@@ -1,0 +1,280 @@
+//! Runs on many processes: they join, die, stand still and come back, and the run ends as one process would have ended it.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::paceline::{Watched, named, run};
+
+#[path = "../../../cluster/tests/support/zookeeper.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod zookeeper;
+
+/// Examples of the digits that are trained on.
+const EXAMPLES: u64 = 1438;
+
+fn master(folder: &Path, more: &[&str]) -> Watched {
+    let usual =
+        ["master", "--events", "json", "--output", "run", "--waiting-limit", "30", "--set", "data.global_batch=24"];
+    Watched::start(folder, &[&usual, more].concat())
+}
+
+fn worker(folder: &Path, arguments: &[&str]) -> Watched {
+    Watched::start(folder, &[&["worker", "--slots", "1", "--events", "json"], arguments].concat())
+}
+
+fn address(master: &mut Watched) -> String {
+    text(&master.wait_for("listening")["address"])
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+/// The master ended well; every example of every epoch was counted once.
+#[track_caller]
+fn ended_well(master: Watched, epochs: u64) -> Vec<Value> {
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(0), "{errors}\n{:?}", events.last());
+    let finished = events.last().expect("events");
+    assert_eq!(finished["event"], "finished", "{events:?}");
+    assert_eq!(finished["examples"], epochs * EXAMPLES, "each example of each epoch once");
+    assert!(finished["accuracy"].as_f64().expect("a number") > 0.95, "{finished}");
+    events
+}
+
+#[track_caller]
+fn left_well(worker: Watched) -> Vec<Value> {
+    let (status, events, errors) = worker.end();
+    assert_eq!(status, Some(0), "{errors}");
+    events
+}
+
+#[test]
+fn two_workers_train_what_one_process_trains() {
+    for mode in ["sync", "averaging"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "2"]);
+        let address = address(&mut master);
+        let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+        let events = ended_well(master, 20);
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        assert_eq!(named(&events, "worker_joined").len(), 2, "{mode}");
+        assert!(named(&events, "finished")[0]["bytes_sent"].as_u64() > Some(0), "they reduce among themselves");
+        let model = folder.path().join("run/model.safetensors");
+        run(folder.path(), &["evaluate", &model.display().to_string(), "--data", "digits:test"]).done();
+    }
+}
+
+#[test]
+fn the_same_members_and_seed_give_the_same_bits() {
+    let models = [(); 2].map(|()| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut master = master(folder.path(), &["--mode", "sync", "--min-workers", "2", "--set", "train.epochs=3"]);
+        let address = address(&mut master);
+        let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+        assert_eq!(master.end().0, Some(0));
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        paceline::nn::ModelFile::load(&folder.path().join("run/model.safetensors"))
+            .expect("a model")
+            .state
+            .parameters
+            .to_vec()
+    });
+    assert_eq!(models[0], models[1]);
+}
+
+#[test]
+fn a_killed_worker_is_named_and_what_it_held_comes_later() {
+    for mode in ["sync", "averaging"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "3", "--set", "train.epochs=60"]);
+        let address = address(&mut master);
+        let mut workers: Vec<Watched> = (0..3).map(|_| worker(folder.path(), &["--join", &address])).collect();
+        master.wait_for("step");
+        workers.remove(0).kill();
+        let lost = master.wait_for("worker_lost");
+        assert!(text(&lost["reason"]).contains("connection ended"), "{lost}");
+        // It waits below three, and goes on with one that comes.
+        master.wait_for("waiting");
+        workers.push(worker(folder.path(), &["--join", &address]));
+        let events = ended_well(master, 60);
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        assert_eq!(named(&events, "worker_lost").len(), 1, "{mode}");
+        assert_eq!(named(&events, "worker_joined").len(), 4, "{mode}");
+    }
+}
+
+#[test]
+fn a_worker_that_stood_still_is_told_so_and_joins_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["--mode", "sync", "--silence-limit", "1", "--set", "train.epochs=300"];
+    let mut master = master(folder.path(), &arguments);
+    let address = address(&mut master);
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+    let (mut first, second) = workers.into();
+    first.wait_for("view");
+    master.wait_for("step");
+    first.signal("-STOP");
+    let lost = master.wait_for("worker_lost");
+    assert!(text(&lost["reason"]).contains("nothing was heard"), "{lost}");
+    master.wait_for("step");
+    first.signal("-CONT");
+    first.wait_for("left");
+    first.wait_for("joined");
+    master.wait_for("worker_joined");
+    master.interrupt();
+    assert_eq!(master.end().0, Some(130));
+    // Stopped: the workers look for a master that goes on.
+    [first, second].into_iter().for_each(|worker| drop(worker.kill()));
+}
+
+#[test]
+fn a_worker_that_is_asked_to_go_hands_back_what_it_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--min-workers", "1", "--set", "train.epochs=80"]);
+    let address = address(&mut master);
+    let [leaving, staying] = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+    master.wait_for("step");
+    leaving.signal("-TERM");
+    let events = left_well(leaving);
+    assert_eq!(events.last().expect("events")["event"], "finished", "{events:?}");
+    let events = ended_well(master, 80);
+    left_well(staying);
+    assert_eq!(text(&named(&events, "worker_lost")[0]["reason"]), "it left");
+    assert!(named(&events, "set_aside").is_empty());
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> String {
+    let bound = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    bound.local_addr().expect("bound").to_string()
+}
+
+#[test]
+fn a_master_that_was_killed_goes_on_from_its_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = free_port();
+    let arguments = ["--mode", "sync", "--listen", &address, "--set", "train.epochs=60"];
+    let mut first = master(folder.path(), &arguments);
+    first.wait_for("listening");
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+    first.wait_for("checkpoint");
+    let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
+    first.kill();
+    let mut second = master(folder.path(), &arguments);
+    let resumed = second.wait_for("started")["resumed_at"].as_u64().expect("a number");
+    assert!(resumed >= saved, "resumed at {resumed}, but {saved} was told");
+    let (status, events, errors) = second.end();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
+    for worker in workers {
+        assert!(!named(&left_well(worker), "left").is_empty(), "it has noticed");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nobody = free_port();
+    run(folder.path(), &["worker", "--join", &nobody]).refused(1, &["no master answered", &nobody]);
+    run(folder.path(), &["worker", "--join", "nowhere"]).refused(1, &["nowhere"]);
+    run(folder.path(), &["worker", "--coordinator", &format!("zk://{nobody}/run")]).refused(1, &[&nobody]);
+    run(folder.path(), &["master", "--coordinator", &format!("zk://{nobody}/run")]).refused(1, &[&nobody]);
+
+    std::fs::write(folder.path().join("token"), "00112233445566778899aabbccddeeff").expect("written");
+    std::fs::write(folder.path().join("other"), "ff112233445566778899aabbccddeeff").expect("written");
+    let mut master = master(folder.path(), &["--token-file", "token"]);
+    let address = address(&mut master);
+    run(folder.path(), &["worker", "--join", &address]).refused(1, &["token is wrong or missing"]);
+    run(folder.path(), &["worker", "--join", &address, "--token-file", "other"])
+        .refused(1, &["token is wrong or missing"]);
+    let good = worker(folder.path(), &["--join", &address, "--token-file", "token"]);
+    ended_well(master, 20);
+    left_well(good);
+}
+
+#[test]
+fn two_masters_of_one_folder_are_one_too_many() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = master(folder.path(), &[]);
+    first.wait_for("listening");
+    run(folder.path(), &["master", "--output", "run"]).refused(1, &["run"]);
+    first.kill();
+}
+
+#[test]
+fn with_tls_a_worker_needs_the_join_string_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--tls", "--min-workers", "2"]);
+    let join = text(&master.wait_for("listening")["join"]);
+    let plain = join.strip_prefix("paceline://").and_then(|j| j.split('?').next()).expect("an address").to_owned();
+    run(folder.path(), &["worker", "--join", &plain]).refused(1, &["no master answered", &plain]);
+    let last = join.chars().next_back().expect("a digit");
+    let wrong = format!("{}{}", &join[..join.len() - 1], if last == '0' { '1' } else { '0' });
+    run(folder.path(), &["worker", "--join", &wrong]).refused(1, &["no master answered"]);
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &join]));
+    ended_well(master, 20);
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
+
+#[test]
+fn strangers_with_garbage_are_shown_out_while_training_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--set", "train.epochs=60"]);
+    let address = address(&mut master);
+    let worker = worker(folder.path(), &["--join", &address]);
+    master.wait_for("step");
+    let mut length = b"PCLN\x01\x00\x01\x00\xff\xff\xff\xff".to_vec();
+    length.resize(48, 0);
+    let garbage = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+    let mut strangers: Vec<TcpStream> = Vec::new();
+    for n in 0..300 {
+        let Ok(mut stranger) = TcpStream::connect(&address) else { continue };
+        let _ = match n % 3 {
+            0 => stranger.write_all(&garbage),
+            1 => stranger.write_all(&length),
+            _ => stranger.write_all(&length[..20]),
+        };
+        strangers.push(stranger);
+    }
+    master.wait_for("step");
+    ended_well(master, 60);
+    left_well(worker);
+}
+
+#[test]
+fn through_a_zookeeper_nobody_needs_an_address() {
+    let server = zookeeper::Server::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = format!("zk://{}/paceline/through-{}", server.address(), std::process::id());
+    let mut master = master(folder.path(), &["--coordinator", &coordinator, "--min-workers", "2"]);
+    master.wait_for("listening");
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
+    ended_well(master, 20);
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
+
+#[test]
+fn a_standby_takes_over_when_the_master_is_killed() {
+    let mut ensemble = zookeeper::Ensemble::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = format!("zk://{}/paceline/standby?session=4s", ensemble.addresses().join(","));
+    let arguments = ["--coordinator", coordinator.as_str(), "--set", "train.epochs=200"];
+    let mut first = master(folder.path(), &arguments);
+    first.wait_for("listening");
+    let mut second = master(folder.path(), &arguments);
+    second.wait_for("standby");
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
+    let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
+    ensemble.kill_leader();
+    first.kill();
+    let resumed = second.wait_for("started")["resumed_at"].as_u64().expect("a number");
+    assert!(resumed >= saved, "resumed at {resumed}, but {saved} was told");
+    let (status, events, errors) = second.end();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
