@@ -28,6 +28,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Model,
     },
+    /// Show the state of a run on many machines
+    Status(Status),
     /// Tell what would stop a run on this machine
     Doctor(Doctor),
 }
@@ -203,6 +205,22 @@ pub(crate) enum Model {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct Status {
+    /// Where the master shows its state: `HOST:PORT`
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// The file with the master's token, which is needed from another machine
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Print the state as it came, one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show it again every so many seconds, until the run ends
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub watch: Option<u32>,
 }
 
 #[derive(Args)]

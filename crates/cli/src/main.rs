@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => command::predict::run(&arguments),
         Command::Data { command } => command::data::run(&command),
         Command::Model { command } => command::model::run(&command),
+        Command::Status(arguments) => command::status::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
     };
     done.unwrap_or_else(|error| {

@@ -81,7 +81,12 @@ pub struct RoundReplica {
 
 impl RoundReplica {
     /// A replica at the start of a run, computed by so many threads.
-    pub fn new(trainer: &Trainer, mode: RoundMode, threads: usize, normaliser: Option<Normaliser>) -> Result<Self, Error> {
+    pub fn new(
+        trainer: &Trainer,
+        mode: RoundMode,
+        threads: usize,
+        normaliser: Option<Normaliser>,
+    ) -> Result<Self, Error> {
         let options = trainer.options();
         let loader = Loader::new(
             trainer.train_source().clone(),
@@ -97,11 +102,22 @@ impl RoundReplica {
         )?;
         let base = trainer.network().initial_state();
         let velocity = match mode {
-            RoundMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => vec![0.0; base.parameters.len()],
+            RoundMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => {
+                vec![0.0; base.parameters.len()]
+            }
             _ => Vec::new(),
         };
         let model = Threaded::new(trainer.network(), threads);
-        Ok(Self { model, loader, mode, local: base.clone(), base, velocity, progress: Progress::default(), batch: Batch::empty() })
+        Ok(Self {
+            model,
+            loader,
+            mode,
+            local: base.clone(),
+            base,
+            velocity,
+            progress: Progress::default(),
+            batch: Batch::empty(),
+        })
     }
 
     /// Numbers of a contribution.

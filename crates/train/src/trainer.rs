@@ -194,7 +194,13 @@ impl Trainer {
     }
 
     /// A model file of a state of this run.
-    pub fn model_file(&self, normaliser: Option<&Normaliser>, state: State, progress: Progress, step: u64) -> ModelFile {
+    pub fn model_file(
+        &self,
+        normaliser: Option<&Normaliser>,
+        state: State,
+        progress: Progress,
+        step: u64,
+    ) -> ModelFile {
         let mut extra = BTreeMap::new();
         if let Some(normaliser) = normaliser {
             extra.insert("normaliser".into(), json(normaliser));
@@ -209,8 +215,12 @@ impl Trainer {
     /// How good a state is on the test data; none without any.
     pub fn judge(&self, normaliser: Option<&Normaliser>, state: &State) -> Result<Option<Scores>, Error> {
         let Some(test) = self.test.clone().filter(|_| self.options.evaluate) else { return Ok(None) };
-        let options =
-            LoaderOptions { batch: JUDGED_AT_A_TIME, shuffle: false, normaliser: normaliser.cloned(), ..Default::default() };
+        let options = LoaderOptions {
+            batch: JUDGED_AT_A_TIME,
+            shuffle: false,
+            normaliser: normaliser.cloned(),
+            ..Default::default()
+        };
         let mut engine = Engine::new(self.network.clone());
         evaluate(&mut engine, state, self.network.output().len(), test, options)
     }

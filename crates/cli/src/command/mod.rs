@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod model;
 pub(crate) mod predict;
+pub(crate) mod status;
 pub(crate) mod train;
 
 use std::fmt::Display;

@@ -10,4 +10,5 @@ mod nan;
 mod paceline;
 mod predict;
 mod resume;
+mod status;
 mod train;

@@ -46,7 +46,9 @@ impl Access {
     pub(super) fn meant_for_us(&self, request: &Parts, local: IpAddr) -> Result<(), Refusal> {
         let mut hosts = request.headers.get_all(HOST).iter();
         let asked = match (request.uri.authority(), hosts.next(), hosts.next()) {
-            (_, _, Some(_)) => return refuse(StatusCode::BAD_REQUEST, "A request has one `Host`, this one has several."),
+            (_, _, Some(_)) => {
+                return refuse(StatusCode::BAD_REQUEST, "A request has one `Host`, this one has several.");
+            }
             (Some(authority), _, _) => authority.as_str(),
             (None, Some(host), None) => host.to_str().unwrap_or_default(),
             (None, None, None) => return refuse(StatusCode::BAD_REQUEST, "A request needs a `Host`."),
@@ -195,7 +197,8 @@ mod tests {
         }
         assert_eq!(ask("[::1]:80", "::1"), 200);
         assert_eq!(ask("127.0.0.1:80", "::ffff:127.0.0.1"), 200);
-        let strangers = ["evil.example", "localhost.evil.example", "10.0.0.8", "127.0.0.1", "a@localhost", "", "localhost:x"];
+        let strangers =
+            ["evil.example", "localhost.evil.example", "10.0.0.8", "127.0.0.1", "a@localhost", "", "localhost:x"];
         for host in strangers {
             assert_eq!(ask(host, "10.0.0.7"), 421, "{host}");
         }

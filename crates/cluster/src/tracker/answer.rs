@@ -103,7 +103,9 @@ impl Answers {
             Route::Index => reply(StatusCode::OK, TEXT, INDEX),
             Route::Status => match serde_json::to_string(&self.board.read()) {
                 Ok(json) => reply(StatusCode::OK, "application/json", json + "\n"),
-                Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("The state cannot be written: {error}.")),
+                Err(error) => {
+                    text(StatusCode::INTERNAL_SERVER_ERROR, &format!("The state cannot be written: {error}."))
+                }
             },
             Route::Metrics => reply(StatusCode::OK, exposition::CONTENT_TYPE, metrics::metrics(&self.board.read())),
             Route::Order(order, promise) => match self.commands.try_send(order) {

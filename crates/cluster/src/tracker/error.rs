@@ -24,7 +24,9 @@ pub enum TrackerError {
         source: io::Error,
     },
     /// Strangers could read the state.
-    #[error("showing the state at `{found}` needs a token, because others can reach it: give one, or a loopback address")]
+    #[error(
+        "showing the state at `{found}` needs a token, because others can reach it: give one, or a loopback address"
+    )]
     NoToken {
         /// Where.
         found: String,

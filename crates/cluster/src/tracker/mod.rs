@@ -115,7 +115,8 @@ impl Tracker {
             ),
             None => None,
         };
-        let (listener, bound) = bind(&listen).map_err(|source| TrackerError::NoPort { listen: listen.clone(), source })?;
+        let (listener, bound) =
+            bind(&listen).map_err(|source| TrackerError::NoPort { listen: listen.clone(), source })?;
         let trusted = trusted_network.unwrap_or(bound.ip().to_canonical().is_loopback());
         if !trusted && token.is_none() {
             return Err(TrackerError::NoToken { found: listen });
