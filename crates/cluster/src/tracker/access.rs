@@ -56,15 +56,10 @@ impl Access {
         if host_and_port(asked).is_some_and(|(host, _)| self.is_us(&host, local)) {
             return Ok(());
         }
-        let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
-        refuse(
-            StatusCode::MISDIRECTED_REQUEST,
-            format!(
-                "This is not `{}`: ask for `localhost`, `{local}` or {}.",
-                asked.escape_debug(),
-                names.join(" or ")
-            ),
-        )
+        let mut names = vec!["localhost".to_owned(), local.to_string()];
+        names.extend(self.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+        let sentence = format!("This is not `{}`: ask for `{}`.", asked.escape_debug(), names.join("`, `"));
+        refuse(StatusCode::MISDIRECTED_REQUEST, sentence)
     }
 
     fn is_us(&self, host: &str, local: IpAddr) -> bool {
@@ -79,7 +74,7 @@ impl Access {
         // Any site may make a browser send us an order, even if it cannot read the answer; but then the browser says so.
         if wish == Wish::Order
             && let Some(origin) = headers.get(ORIGIN)
-            && !headers.get(HOST).is_some_and(|host| origin.as_bytes() == [b"http://", host.as_bytes()].concat())
+            && headers.get(HOST).is_none_or(|host| origin.as_bytes() != [b"http://", host.as_bytes()].concat())
         {
             return refuse(StatusCode::FORBIDDEN, "A page of another site must not give orders here.");
         }

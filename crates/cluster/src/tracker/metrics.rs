@@ -1,8 +1,7 @@
 use super::exposition::{Exposition, Kind, Sample};
 use super::{MemberStatus, PHASES, RunStatus, ThresholdStatus};
 
-/// The state for Prometheus.
-#[expect(clippy::cast_precision_loss, reason = "the format has no integers; beyond 2^53 a part in 10^16 is lost")]
+/// The state for Prometheus, which has no integers: beyond 2^53 a part in 10^16 is lost.
 pub(super) fn metrics(status: &RunStatus) -> String {
     use Kind::{Counter, Gauge};
 
