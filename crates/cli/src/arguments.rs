@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Master(Master),
     /// Lend this machine's cores to a master
     Worker(Worker),
+    /// Show the state of a run on many machines
+    Status(Status),
     /// Tell what would stop a run on this machine
     Doctor(Doctor),
 }
@@ -93,6 +95,9 @@ pub(crate) struct Master {
     /// Speak TLS on this machine too; elsewhere it always does
     #[arg(long)]
     pub tls: bool,
+    /// Where its state is shown over HTTP, for `paceline status` and Prometheus; `none` for nowhere
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub status: String,
     /// What becomes of examples that were lost with two workers
     #[arg(long, value_name = "WHAT", default_value = "set-aside")]
     pub on_poison: OnPoison,
@@ -296,6 +301,22 @@ pub(crate) enum Model {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct Status {
+    /// Where the master shows its state: `HOST:PORT`
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// The file with the master's token, which is needed from another machine
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Print the state as it came, one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show it again every so many seconds, until the run ends
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub watch: Option<u32>,
 }
 
 #[derive(Args)]

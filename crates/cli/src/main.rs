@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Model { command } => command::model::run(&command),
         Command::Master(arguments) => command::master::run(&arguments),
         Command::Worker(arguments) => command::worker::run(&arguments),
+        Command::Status(arguments) => command::status::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
     };
     done.unwrap_or_else(|error| {

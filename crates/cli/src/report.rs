@@ -152,9 +152,10 @@ fn line(event: &Event, epochs: u64) -> String {
             };
             format!("epoch {}/{epochs}: test loss {:.4}{more}", epoch + 1, scores.score())
         }
-        Event::Listening { address, join, .. } => {
+        Event::Listening { address, join, status, .. } => {
             let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
-            format!("listening on {address}; a worker joins with: paceline worker --join {join}")
+            let status = status.as_ref().map(|at| format!("\nits state: paceline status {at}")).unwrap_or_default();
+            format!("listening on {address}; a worker joins with: paceline worker --join {join}{status}")
         }
         Event::Standby { .. } => "another master leads; this one takes over when it is gone".into(),
         Event::Waiting { workers, needed } => format!("waiting for workers: {needed} needed, {workers} here"),

@@ -19,6 +19,9 @@ pub enum ClusterError {
     /// The network.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The state tracker.
+    #[error(transparent)]
+    Tracker(#[from] crate::tracker::TrackerError),
     /// Tokens and certificates.
     #[error(transparent)]
     Trust(#[from] TrustError),

@@ -4,6 +4,7 @@
 //!
 //! - [`run_master`], [`run_worker`]: the two processes of a run.
 //! - [`coordination`]: who leads a run, and where the others find it; by the files of a folder, or by a ZooKeeper.
+//! - [`tracker`]: the state of a run over HTTP, for people and for Prometheus.
 //! - [`transport`]: links between processes that carry frames, in memory or over TCP; nothing of it ever blocks.
 //! - [`trust`]: who may join and speak: join strings, tokens, certificates of one run, TLS.
 //! - [`wire`]: what travels in frames.
@@ -13,6 +14,7 @@ pub mod coordination;
 mod error;
 mod master;
 mod proof;
+pub mod tracker;
 pub mod transport;
 pub mod trust;
 pub mod wire;

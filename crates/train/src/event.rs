@@ -36,6 +36,9 @@ pub enum Event {
         /// What a worker on another machine is given: address, token and key.
         #[serde(skip_serializing_if = "Option::is_none")]
         join: Option<String>,
+        /// Where its state is shown over HTTP.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
         /// The master's term.
         term: u64,
     },

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         min_workers: arguments.min_workers,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit: Duration::from_secs_f64(arguments.silence_limit),
+        status: (arguments.status != "none").then(|| arguments.status.clone()),
         stops_on_poison: arguments.on_poison == OnPoison::Stop,
         output,
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
@@ -45,8 +46,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
     let mut reporter = Reporter::new(arguments.events, &text.name);
-    let (_operator, operators) = crossbeam_channel::unbounded();
-    let outcome = run_master(text, &options, &operators, &stop, &mut |event| reporter.tell(event))?;
+    let outcome = run_master(text, &options, &stop, &mut |event| reporter.tell(event))?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         let _ = writeln!(std::io::stdout(), "{scores}");
     }

@@ -6,6 +6,7 @@ pub(crate) mod evaluate;
 pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;
+pub(crate) mod status;
 pub(crate) mod train;
 pub(crate) mod worker;
 

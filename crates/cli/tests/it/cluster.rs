@@ -246,6 +246,39 @@ fn strangers_with_garbage_are_shown_out_while_training_goes_on() {
 }
 
 #[test]
+fn an_operator_sees_a_run_pauses_it_and_lets_it_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--set", "train.epochs=100000"]);
+    let listening = master.wait_for("listening");
+    let (address, status) = (text(&listening["address"]), text(&listening["status"]));
+    let worker = worker(folder.path(), &["--join", &address]);
+    master.wait_for("checkpoint");
+    let seen = || -> Value {
+        let said = run(folder.path(), &["status", &status, "--json"]).done();
+        serde_json::from_str(&said.output).expect("JSON")
+    };
+    assert_eq!(seen()["members"].as_array().map(Vec::len), Some(1));
+    let order = |what: &str| {
+        let mut stream = TcpStream::connect(&status).expect("the tracker listens");
+        write!(stream, "POST /{what} HTTP/1.1\r\nHost: {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            .expect("sent");
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    };
+    order("pause");
+    assert_eq!(master.wait_for("on_hold")["paused"], true);
+    order("resume");
+    assert_eq!(master.wait_for("on_hold")["paused"], false);
+    master.wait_for("step");
+    order("stop");
+    let (status, events, _) = master.end();
+    assert_eq!(events.last().expect("events")["event"], "failed", "it did not do all that the job says");
+    assert_eq!(status, Some(130));
+    worker.kill();
+}
+
+#[test]
 fn through_a_zookeeper_nobody_needs_an_address() {
     let server = zookeeper::Server::shared();
     let folder = tempfile::tempdir().expect("a folder");

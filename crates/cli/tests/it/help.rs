@@ -4,8 +4,8 @@ use crate::paceline::run;
 
 #[test]
 fn every_command_explains_its_options() {
-    let commands: [(&[&str], &[&str]); 11] = [
-        (&[], &["train", "evaluate", "predict", "data", "model", "doctor", "--version"]),
+    let commands: [(&[&str], &[&str]); 12] = [
+        (&[], &["train", "evaluate", "predict", "data", "model", "status", "doctor", "--version"]),
         (
             &["train"],
             &[
@@ -29,6 +29,7 @@ fn every_command_explains_its_options() {
         (&["data", "export"], &["<SOURCE>", "<FOLDER>", "--format", "idx", "csv"]),
         (&["model"], &["show"]),
         (&["model", "show"], &["<MODEL>", "--json"]),
+        (&["status"], &["<ADDR>", "--token-file", "--json", "--watch"]),
         (&["doctor"], &["--cache", "--offline"]),
     ];
     let folder = tempfile::tempdir().expect("a temporary folder");

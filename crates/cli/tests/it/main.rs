@@ -11,4 +11,5 @@ mod nan;
 mod paceline;
 mod predict;
 mod resume;
+mod status;
 mod train;

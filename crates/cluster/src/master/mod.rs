@@ -4,8 +4,9 @@
 //!
 //! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
 //! - `office`: one term: the loop that carries out what the rules decide.
-//! - `keep`: what is on the disk. `tally`: what is told of how training goes.
+//! - `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
 
+mod board;
 mod keep;
 mod office;
 mod tally;
@@ -13,12 +14,13 @@ mod tally;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{MasterOptions, MemberOptions, Operator, Schedule, Share};
+use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, Share};
 use paceline_train::{Event, Job, RoundMode, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
+use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
 use crate::trust::{JoinString, MasterIdentity, Token, Trust};
 use crate::wire::JobText;
@@ -46,6 +48,8 @@ pub struct LeadOptions {
     pub silence_limit: Duration,
     /// Whether examples that were lost with two workers end the run.
     pub stops_on_poison: bool,
+    /// Where its state is shown over HTTP; none for nowhere.
+    pub status: Option<String>,
     /// Where the model and checkpoints go. With standby masters, a place that all of them can read.
     pub output: PathBuf,
     /// How data is opened.
@@ -62,6 +66,8 @@ pub struct Outcome {
 
 /// A beat every so often: some are lost before a member is.
 const BEATS_WITHIN_LIMIT: u64 = 5;
+/// Orders of operators that may wait; more are refused.
+const ORDERS_WAITING: usize = 16;
 /// How long a standby waits at a time before it looks whether it was asked to stop.
 const STANDBY_LOOKS: Duration = Duration::from_millis(500);
 
@@ -69,7 +75,6 @@ const STANDBY_LOOKS: Duration = Duration::from_millis(500);
 pub fn run_master(
     text: JobText,
     options: &LeadOptions,
-    operators: &Receiver<Operator>,
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
@@ -139,7 +144,25 @@ pub fn run_master(
         }
         _ => None,
     };
-    tell(&Event::Listening { address, join, term: leadership.term });
+    let board = Board::new(RunStatus {
+        run: format!("{:016x}", begun.run),
+        term: leadership.term,
+        mode: mode.name().into(),
+        epochs: train.epochs,
+        examples: data.examples,
+        ..RunStatus::default()
+    });
+    let (orders, operators) = bounded(ORDERS_WAITING);
+    let tracker = match &options.status {
+        None => None,
+        Some(listen) => {
+            let (token, advertise) = (options.token.clone(), options.advertise.clone());
+            let tracked = TrackerOptions { listen: listen.clone(), advertise, token, ..TrackerOptions::default() };
+            Some(Tracker::start(tracked, board.clone(), orders.clone())?)
+        }
+    };
+    let status = tracker.as_ref().map(|tracker| tracker.address().to_owned());
+    tell(&Event::Listening { address, join, status, term: leadership.term });
 
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
@@ -169,8 +192,12 @@ pub fn run_master(
         record,
         transport,
         inbox,
-        operators,
+        operators: &operators,
+        board: &board,
         stop,
     };
-    office.run(rules, begun, tell)
+    let outcome = office.run(rules, begun, tell);
+    // Until here: the tracker goes with the run, and its orders with it.
+    drop((tracker, orders));
+    outcome
 }

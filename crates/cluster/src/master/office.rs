@@ -13,11 +13,12 @@ use paceline_exchange::rounds::{
 use paceline_model::State;
 use paceline_train::{Event, RoundMode, Scores, Stop, Trainer};
 
-use super::Outcome;
 use super::keep::{Begun, Keep, progress_at};
 use super::tally::Tally;
+use super::{Outcome, board};
 use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::tracker::Board;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
 use crate::trust::{MasterIdentity, Token};
 use crate::wire::{JobText, Word};
@@ -44,15 +45,23 @@ pub(super) struct Office<'a> {
     pub transport: TcpTransport,
     pub inbox: Receiver<TransportEvent>,
     pub operators: &'a Receiver<Operator>,
+    pub board: &'a Board,
     pub stop: &'a Stop,
 }
 
+/// A worker as the master knows it.
+pub(super) struct Known {
+    link: LinkId,
+    pub address: String,
+    pub slots: usize,
+}
+
 /// What changes while a term lasts.
-struct Term {
-    machine: Master,
+pub(super) struct Term {
+    pub machine: Master,
     began: Instant,
     timer: Option<Now>,
-    members: BTreeMap<Incarnation, (LinkId, String)>,
+    pub members: BTreeMap<Incarnation, Known>,
     links: BTreeMap<LinkId, Incarnation>,
     joined: u64,
     sequence: u64,
@@ -65,7 +74,9 @@ struct Term {
     epoch_began_at: Round,
     /// Epochs whose end is counted, by their last round: their state is judged.
     ends: BTreeMap<Round, u64>,
-    tally: Tally,
+    pub tally: Tally,
+    /// When the newest checkpoint was written.
+    pub saved: Option<Instant>,
     is_stopping: bool,
     ended: Option<Option<String>>,
 }
@@ -106,13 +117,14 @@ impl Office<'_> {
             epoch_began_at: begun.round,
             ends: BTreeMap::new(),
             tally: Tally::new(),
+            saved: None,
             is_stopping: false,
             ended: None,
         };
         self.feed(&mut term, MasterEvent::Tick, tell)?;
         let (judge, judged) = unbounded::<(u64, Result<Option<Scores>, paceline_train::Error>)>();
         std::thread::scope(|scope| {
-            let mut judging = 0;
+            let (mut judging, mut looked) = (0, Instant::now());
             while term.ended.is_none() {
                 let wait = term.timer.map(|at| Duration::from_millis(at.saturating_sub(term.now())));
                 let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
@@ -121,16 +133,25 @@ impl Office<'_> {
                 select! {
                     recv(inbox) -> event => if let Ok(event) = event { self.happen(&mut term, event, tell)? },
                     recv(self.operators) -> asked => match asked {
-                        Ok(asked) => self.feed(&mut term, MasterEvent::Asked(asked), tell)?,
+                        Ok(asked) => {
+                            term.is_stopping |= asked == Operator::Stop;
+                            self.feed(&mut term, MasterEvent::Asked(asked), tell)?;
+                        }
                         Err(_) => std::thread::sleep(LOOK_EVERY),
                     },
                     recv(judged) -> scores => if let Ok((epoch, scores)) = scores {
                         judging -= 1;
                         if let Some(scores) = scores? {
+                            board::judged(self.board, epoch, &scores);
                             tell(&Event::Evaluation { epoch, scores });
                         }
                     },
-                    recv(wait) -> _ => self.look(&mut term, tell)?,
+                    recv(wait) -> _ => {}
+                }
+                // By the clock, however much is said meanwhile.
+                if looked.elapsed() >= LOOK_EVERY || term.timer.is_some_and(|at| term.now() >= at) {
+                    looked = Instant::now();
+                    self.look(&mut term, tell)?;
                 }
                 // The state at the end of an epoch is judged beside the training.
                 if let Some((epoch, state)) = self.due_for_judging(&mut term) {
@@ -147,6 +168,7 @@ impl Office<'_> {
     /// Looks at the clock, at the coordinator, and whether somebody wants the run to stop.
     fn look(&mut self, term: &mut Term, tell: &mut dyn FnMut(&Event)) -> Result<(), ClusterError> {
         self.coordination.check()?;
+        board::show(self.board, term, term.now());
         if self.stop.is_asked() && !term.is_stopping {
             term.is_stopping = true;
             self.feed(term, MasterEvent::Asked(Operator::Stop), tell)?;
@@ -192,8 +214,9 @@ impl Office<'_> {
         };
         let Some(member) = term.links.get(&link).copied() else {
             return match word {
-                Word::Hello { token, known_term, version, .. } => {
-                    self.welcome(term, link, token.as_deref(), known_term, &version, tell)
+                Word::Hello { token, known_term, version, slots } => {
+                    let refusal = self.refusal(token.as_deref(), known_term, &version);
+                    self.welcome(term, link, refusal, slots, tell)
                 }
                 _ => {
                     self.transport.close(link, "expected a worker that says hello");
@@ -208,9 +231,9 @@ impl Office<'_> {
         match word {
             Word::ToMaster(said) => {
                 if let paceline_exchange::rounds::message::ToMaster::Ready { address, .. } = &said
-                    && let Some((_, known)) = term.members.get_mut(&member)
+                    && let Some(known) = term.members.get_mut(&member)
                 {
-                    known.clone_from(address);
+                    known.address.clone_from(address);
                 }
                 self.feed(term, MasterEvent::Said(member, said), tell)?;
             }
@@ -233,32 +256,34 @@ impl Office<'_> {
         Ok(())
     }
 
-    /// A stranger says hello: it is refused with what to do, or becomes an incarnation.
+    /// Why a stranger is refused, and what to do about it.
+    fn refusal(&self, token: Option<&str>, known_term: u64, version: &str) -> Option<String> {
+        let own = env!("CARGO_PKG_VERSION");
+        let shows =
+            |own: &Token| token.and_then(|t| Token::parse(t).ok()).is_some_and(|t| own.matches(t.reveal_bytes()));
+        if self.token.is_some_and(|own| !shows(own)) {
+            let what =
+                "give the one that the master was started with (`--token-file`), or the join string that it printed";
+            Some(format!("its token is wrong or missing: {what}"))
+        } else if version != own {
+            Some(format!("it runs version {version} and the master {own}: install the same on both"))
+        } else if known_term > self.record.term {
+            let own = self.record.term;
+            Some(format!("it has seen term {known_term}, but this master rules term {own}: another master leads"))
+        } else {
+            None
+        }
+    }
+
+    /// A stranger says hello: it is refused, or becomes an incarnation.
     fn welcome(
         &mut self,
         term: &mut Term,
         link: LinkId,
-        token: Option<&str>,
-        known_term: u64,
-        version: &str,
+        refusal: Option<String>,
+        slots: usize,
         tell: &mut dyn FnMut(&Event),
     ) -> Result<(), ClusterError> {
-        let own = env!("CARGO_PKG_VERSION");
-        let refusal = if self
-            .token
-            .is_some_and(|own| !token.and_then(|t| Token::parse(t).ok()).is_some_and(|t| own.matches(t.reveal_bytes())))
-        {
-            Some("its token is wrong or missing: give the one that the master was started with (`--token-file`), or the join string that it printed".to_owned())
-        } else if version != own {
-            Some(format!("it runs version {version} and the master {own}: install the same on both"))
-        } else if known_term > self.record.term {
-            Some(format!(
-                "it has seen term {known_term}, but this master rules term {}: another master leads",
-                self.record.term
-            ))
-        } else {
-            None
-        };
         if let Some(reason) = refusal {
             self.send(term, link, &Word::Refused { reason: reason.clone() }, &[]);
             self.transport.close(link, &reason);
@@ -274,7 +299,7 @@ impl Office<'_> {
             options: self.member.clone(),
             identity: identity.map(|identity| identity.reveal_bytes()),
         };
-        term.members.insert(incarnation, (link, String::new()));
+        term.members.insert(incarnation, Known { link, address: String::new(), slots });
         term.links.insert(link, incarnation);
         self.send(term, link, &welcome, &[]);
         self.feed(term, MasterEvent::Joined(incarnation), tell)
@@ -296,12 +321,12 @@ impl Office<'_> {
             for action in term.machine.handle(event, now) {
                 match action {
                     MasterAction::Send(member, message) => {
-                        if let Some((link, _)) = term.members.get(&member) {
-                            self.send(term, *link, &Word::ToMember(message), &[]);
+                        if let Some(link) = term.members.get(&member).map(|known| known.link) {
+                            self.send(term, link, &Word::ToMember(message), &[]);
                         }
                     }
                     MasterAction::Close(member) => {
-                        if let Some((link, _)) = term.members.remove(&member) {
+                        if let Some(Known { link, .. }) = term.members.remove(&member) {
                             term.links.remove(&link);
                             self.transport.close(link, "it is not a member any more");
                         }
@@ -352,6 +377,8 @@ impl Office<'_> {
             Err(error) => return Ok(Err(error.to_string())),
         }
         self.keep.tidy(&path);
+        term.saved = Some(Instant::now());
+        board::saved(self.board, round, &path);
         term.checkpoint = (round, bytes);
         tell(&Event::Checkpoint { iteration: progress.iteration, path });
         Ok(Ok(()))
@@ -359,9 +386,10 @@ impl Office<'_> {
 
     fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
         let workers = term.members.len();
+        board::hear(self.board, term.began.elapsed().as_secs_f64(), told);
         match told {
             Told::WorkerJoined(worker) => {
-                let address = term.members.get(worker).map(|(_, address)| address.clone()).unwrap_or_default();
+                let address = term.members.get(worker).map(|known| known.address.clone()).unwrap_or_default();
                 tell(&Event::WorkerJoined { worker: *worker, address, workers });
             }
             Told::WorkerLost { member, reason } => {
@@ -415,7 +443,7 @@ impl Office<'_> {
     /// The model is the last state; workers have been told.
     fn finish(mut self, term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
         let began = Instant::now();
-        while began.elapsed() < GOODBYE && term.members.values().any(|(link, _)| self.transport.queued(*link) > 0) {
+        while began.elapsed() < GOODBYE && term.members.values().any(|known| self.transport.queued(known.link) > 0) {
             std::thread::sleep(Duration::from_millis(5));
         }
         if let Some(Some(reason)) = term.ended {

@@ -66,6 +66,7 @@ pub(super) struct Life<'a> {
     weight: f64,
     bytes_sent: u64,
     reported: Instant,
+    looked: Instant,
 }
 
 impl<'a> Life<'a> {
@@ -103,6 +104,7 @@ impl<'a> Life<'a> {
             weight: 0.0,
             bytes_sent: 0,
             reported: now,
+            looked: now,
         }
     }
 
@@ -139,7 +141,12 @@ impl<'a> Life<'a> {
                     self.preparing = None;
                     if let Ok(ready) = ready { self.take_prepared(ready?, prepared) }
                 }
-                recv(wait) -> _ => self.tick(prepared),
+                recv(wait) -> _ => {}
+            }
+            // By the clock, however much is said meanwhile.
+            if self.looked.elapsed() >= LOOK_EVERY || self.timer.is_some_and(|at| self.now() >= at) {
+                self.looked = Instant::now();
+                self.tick(prepared);
             }
         }
     }

@@ -125,6 +125,11 @@ impl Master {
         self.candidates.iter().map(|(member, candidate)| (*member, candidate.heard))
     }
 
+    /// The last round that a member of the newest view has said is done.
+    pub fn done(&self, member: Incarnation) -> Round {
+        self.done.get(&member).copied().unwrap_or(0)
+    }
+
     /// What this state is called.
     pub fn phase(&self) -> &'static str {
         match self.stage {

@@ -1,0 +1,93 @@
+//! What the state tracker shows of a term.
+
+use paceline_exchange::rounds::{Now, Told};
+
+use super::office::Term;
+use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus};
+
+/// Writes how things are, as often as the master looks around.
+pub(super) fn show(board: &Board, term: &Term, now: Now) {
+    let (view, _) = term.machine.view();
+    let members: Vec<MemberStatus> = term
+        .machine
+        .members()
+        .map(|(id, heard)| MemberStatus {
+            id,
+            address: term.members.get(&id).map(|member| member.address.clone()).unwrap_or_default(),
+            heard_ms_ago: now.saturating_sub(heard),
+            round: term.machine.done(id),
+            slots: term.members.get(&id).map_or(0, |member| member.slots),
+        })
+        .collect();
+    board.update(|status| {
+        status.phase = term.machine.phase().into();
+        status.view = view;
+        status.members = members;
+        status.round = term.machine.counted();
+        status.bytes_received = term.tally.bytes_sent;
+        if let (Some(checkpoint), Some(saved)) = (&mut status.checkpoint, term.saved) {
+            checkpoint.seconds_ago = saved.elapsed().as_secs_f64();
+        }
+    });
+}
+
+/// Writes what the rules have decided, with the reason.
+pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
+    board.update(|status| {
+        let mut decide = |what: String| status.decisions.push(seconds, &what);
+        match told {
+            Told::WorkerJoined(worker) => {
+                decide(format!("worker {worker} joined"));
+                status.workers_joined += 1;
+            }
+            Told::WorkerLost { member, reason } => {
+                decide(format!("worker {member} was lost: {reason}"));
+                status.workers_lost += 1;
+            }
+            Told::View { view, members, first, reason } => {
+                decide(format!("view {view} of {} workers from round {first} on: {reason}", members.len()));
+                (status.view_first_round, status.reason) = (*first, reason.clone());
+            }
+            Told::RoundAgain { round } => {
+                decide(format!("round {round} is taken again without those that were lost"));
+                status.rounds_again += 1;
+            }
+            Told::Counted { assignment, .. } => {
+                if status.epoch != assignment.epoch {
+                    (status.epoch, status.examples_counted) = (assignment.epoch, 0);
+                }
+                status.examples_counted += assignment.examples();
+            }
+            Told::EpochDone { epoch, round } => decide(format!("epoch {} ended with round {round}", epoch + 1)),
+            Told::SetAside { epoch, spans } => {
+                let examples: u64 = spans.iter().map(|span| span.len()).sum();
+                decide(format!(
+                    "{examples} examples of epoch {} were lost with two workers and are left out",
+                    epoch + 1
+                ));
+                status.examples_set_aside += examples;
+            }
+            Told::RolledBack { to, from, .. } => {
+                decide(format!("nobody holds round {from}: back to the checkpoint of round {to}"));
+                status.rolled_back += 1;
+            }
+            Told::Waiting { members, needed } => {
+                status.reason = format!("{needed} workers are needed, {members} are here");
+            }
+            Told::Paused(paused) => decide(if *paused { "paused" } else { "going on" }.into()),
+            Told::NotSaved { round, reason } => decide(format!("round {round} could not be saved: {reason}")),
+        }
+    });
+}
+
+/// A checkpoint stands.
+pub(super) fn saved(board: &Board, round: u64, path: &std::path::Path) {
+    let path = path.display().to_string();
+    board.update(|status| status.checkpoint = Some(CheckpointStatus { round, path, seconds_ago: 0.0 }));
+}
+
+/// The model was judged.
+pub(super) fn judged(board: &Board, epoch: u64, scores: &paceline_train::Scores) {
+    let evaluation = EvaluationStatus { epoch, score: scores.score(), accuracy: scores.accuracy() };
+    board.update(|status| status.last_evaluation = Some(evaluation));
+}
