@@ -10,6 +10,7 @@
 //! - `master`, `worker`: the two drivers that carry out actions.
 //! - `numbers`: what a worker computes and holds.
 //! - `faults`: what goes wrong, and when.
+//! - [`replay()`]: what real runs recorded.
 //! - [`invariants`]: what must hold, one file each.
 
 mod faults;
@@ -18,8 +19,10 @@ mod master;
 mod network;
 mod numbers;
 mod random;
+mod replay;
 mod worker;
 mod world;
 
 pub use faults::Faults;
+pub use replay::{Replayed, replay};
 pub use world::{Outcome, Rare, World};

@@ -1,4 +1,4 @@
-//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--plant NAME]`.
+//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--plant NAME] [--replay FILE]`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
@@ -30,6 +30,13 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             "--seed" => seed = Some(number()?),
             "--from" => from = number()?,
             "--seeds" => seeds = number()?,
+            "--replay" => {
+                let path = arguments.next().ok_or("expected a file after `--replay`")?;
+                let file = std::fs::File::open(&path).map_err(|error| format!("cannot read `{path}`: {error}"))?;
+                let found = paceline_sim::replay(std::io::BufReader::new(file))?;
+                println!("{} events of {} machines gave the same actions again", found.events, found.machines);
+                return Ok(true);
+            }
             "--trace" => is_traced = true,
             "--plant" => {
                 let name = arguments.next().unwrap_or_default();
@@ -38,7 +45,7 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             }
             other => {
                 return Err(format!(
-                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--from N`, `--seeds N` or `--plant NAME`"
+                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--from N`, `--seeds N`, `--plant NAME` or `--replay FILE`"
                 ));
             }
         }

@@ -112,7 +112,7 @@ impl World {
             master_address: None,
             disk: Disk { term: 0, round: 0, state: State::initial(), rest: rest.clone() },
             next_incarnation: 1,
-            watch: Watch::new(rest),
+            watch: Watch::new(rest, 0),
             faults,
             planted,
             has_ended: false,

@@ -98,6 +98,9 @@ pub(crate) struct Master {
     /// Where its state is shown over HTTP, for `paceline status` and Prometheus; `none` for nowhere
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub status: String,
+    /// Write what the rules were told and decided to this file, to replay it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// What becomes of examples that were lost with two workers
     #[arg(long, value_name = "WHAT", default_value = "set-aside")]
     pub on_poison: OnPoison,
@@ -149,6 +152,9 @@ pub(crate) struct Worker {
     /// Files that the job names are read below this folder only [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub data_root: Option<PathBuf>,
+    /// Write what the rules were told and decided to this file, to replay it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// How long it looks for a master that is gone, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub patience: u64,

@@ -14,6 +14,7 @@ pub mod coordination;
 mod error;
 mod master;
 mod proof;
+mod record;
 pub mod tracker;
 pub mod transport;
 pub mod trust;

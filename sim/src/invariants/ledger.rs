@@ -13,6 +13,8 @@ type Place = (u64, u64);
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     work: Schedule,
+    /// The round behind which the work begins.
+    begins: Round,
     counted: BTreeMap<Round, Assignment>,
     aside: BTreeSet<Place>,
     /// What was set aside when the newest checkpoint was written.
@@ -34,8 +36,8 @@ fn left(mut schedule: Schedule) -> Vec<Place> {
 }
 
 impl Ledger {
-    pub(crate) fn new(work: Schedule) -> Self {
-        Self { work, counted: BTreeMap::new(), aside: BTreeSet::new(), aside_saved: BTreeSet::new() }
+    pub(crate) fn new(work: Schedule, begins: Round) -> Self {
+        Self { work, begins, counted: BTreeMap::new(), aside: BTreeSet::new(), aside_saved: BTreeSet::new() }
     }
 
     pub(crate) fn go_back(&mut self, round: Round) {
@@ -44,7 +46,7 @@ impl Ledger {
     }
 
     fn newest(&self) -> Round {
-        self.counted.last_key_value().map_or(0, |(round, _)| *round)
+        self.counted.last_key_value().map_or(self.begins, |(round, _)| *round)
     }
 
     pub(crate) fn hear(&mut self, told: &Told) -> Result<(), String> {

@@ -8,7 +8,7 @@ mod queues;
 mod same_way;
 mod terms;
 
-use paceline_exchange::rounds::{Now, Schedule, Told};
+use paceline_exchange::rounds::{Now, Round, Schedule, Told};
 
 use crate::world::Rare;
 
@@ -24,8 +24,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(work: Schedule) -> Self {
-        Self { violation: None, rare: Rare::new(), ledger: ledger::Ledger::new(work), terms: terms::Terms::default() }
+    pub(crate) fn new(work: Schedule, begins: Round) -> Self {
+        Self {
+            violation: None,
+            rare: Rare::new(),
+            ledger: ledger::Ledger::new(work, begins),
+            terms: terms::Terms::default(),
+        }
     }
 
     pub(crate) fn fail(&mut self, now: Now, what: String) {

@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
         advertise: arguments.advertise.clone(),
         plain_off_loopback: false,
         open,
+        record: arguments.record.clone(),
         patience: Duration::from_secs(arguments.patience),
     };
     let stop = Stop::default();

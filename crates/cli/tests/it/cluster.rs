@@ -90,9 +90,12 @@ fn the_same_members_and_seed_give_the_same_bits() {
 fn a_killed_worker_is_named_and_what_it_held_comes_later() {
     for mode in ["sync", "averaging"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "3", "--set", "train.epochs=60"]);
+        let arguments = ["--mode", mode, "--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
+        let mut master = master(folder.path(), &arguments);
         let address = address(&mut master);
-        let mut workers: Vec<Watched> = (0..3).map(|_| worker(folder.path(), &["--join", &address])).collect();
+        let records = ["1.jsonl", "2.jsonl", "3.jsonl"];
+        let joins = |record: &&str| worker(folder.path(), &["--join", &address, "--record", record]);
+        let mut workers: Vec<Watched> = records.iter().map(joins).collect();
         master.wait_for("step");
         workers.remove(0).kill();
         let lost = master.wait_for("worker_lost");
@@ -104,6 +107,13 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
         workers.into_iter().for_each(|worker| drop(left_well(worker)));
         assert_eq!(named(&events, "worker_lost").len(), 1, "{mode}");
         assert_eq!(named(&events, "worker_joined").len(), 4, "{mode}");
+        let replay = |name: &str| {
+            let file = std::fs::File::open(folder.path().join(name)).expect("a record");
+            paceline_sim::replay(std::io::BufReader::new(file)).unwrap_or_else(|wrong| panic!("{name}: {wrong}"))
+        };
+        let replayed = replay("master.jsonl");
+        assert!(replayed.counted >= 60 && replayed.machines == 1, "{replayed:?}");
+        assert!(replay("2.jsonl").events > 60);
     }
 }
 

@@ -20,6 +20,7 @@ use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, Share};
 use paceline_train::{Event, Job, RoundMode, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
+use crate::record::Record;
 use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
 use crate::trust::{JoinString, MasterIdentity, Token, Trust};
@@ -48,6 +49,8 @@ pub struct LeadOptions {
     pub silence_limit: Duration,
     /// Whether examples that were lost with two workers end the run.
     pub stops_on_poison: bool,
+    /// A file for what the rules were told and decided, to be replayed.
+    pub record: Option<PathBuf>,
     /// Where its state is shown over HTTP; none for nowhere.
     pub status: Option<String>,
     /// Where the model and checkpoints go. With standby masters, a place that all of them can read.
@@ -190,6 +193,7 @@ pub fn run_master(
         keep,
         coordination,
         record,
+        events: Record::new(options.record.as_deref())?,
         transport,
         inbox,
         operators: &operators,

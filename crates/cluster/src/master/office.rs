@@ -18,6 +18,7 @@ use super::tally::Tally;
 use super::{Outcome, board};
 use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::record::Record;
 use crate::tracker::Board;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
 use crate::trust::{MasterIdentity, Token};
@@ -42,6 +43,7 @@ pub(super) struct Office<'a> {
     pub keep: Keep,
     pub coordination: Box<dyn Coordination>,
     pub record: RunRecord,
+    pub events: Record,
     pub transport: TcpTransport,
     pub inbox: Receiver<TransportEvent>,
     pub operators: &'a Receiver<Operator>,
@@ -90,6 +92,7 @@ impl Office<'_> {
     ) -> Result<Outcome, ClusterError> {
         let options = self.trainer.options();
         let machine = Master::new(rules, self.record.term, begun.round, begun.rest.clone(), 0);
+        self.events.master(&machine);
         let steps_per_epoch =
             (self.trainer.train_source().examples() as u64).div_ceil(options.step_examples().max(1) as u64);
         tell(&Event::Started {
@@ -318,7 +321,12 @@ impl Office<'_> {
         let now = term.now();
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            for action in term.machine.handle(event, now) {
+            let noted = self.events.is_on().then(|| event.clone());
+            let actions = term.machine.handle(event, now);
+            if let Some(event) = noted {
+                self.events.note(now, &event, &actions);
+            }
+            for action in actions {
                 match action {
                     MasterAction::Send(member, message) => {
                         if let Some(link) = term.members.get(&member).map(|known| known.link) {

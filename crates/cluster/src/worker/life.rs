@@ -14,6 +14,7 @@ use super::links::Links;
 use super::prepare::Prepared;
 use super::{WorkerEvent, WorkerOptions};
 use crate::ClusterError;
+use crate::record::Record;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Trust};
 use crate::wire::{JobText, Word, read_weighted, write_weighted};
@@ -47,6 +48,7 @@ pub(super) struct Life<'a> {
     options: &'a WorkerOptions,
     address: &'a str,
     stop: &'a Stop,
+    record: &'a mut Record,
     master: LinkId,
     began: Instant,
     run: u64,
@@ -77,6 +79,7 @@ impl<'a> Life<'a> {
         address: &'a str,
         known_term: Term,
         stop: &'a Stop,
+        record: &'a mut Record,
     ) -> Self {
         let master = transport.connect(address);
         let now = Instant::now();
@@ -86,6 +89,7 @@ impl<'a> Life<'a> {
             options,
             address,
             stop,
+            record,
             master,
             began: now,
             run: 0,
@@ -299,7 +303,9 @@ impl<'a> Life<'a> {
                     self.transport.set_trust(Trust::member(&identity)?);
                 }
                 self.links = Links::new(incarnation);
-                self.member = Some(Member::new(options, incarnation, frame.term, self.now()));
+                let member = Member::new(options, incarnation, frame.term, self.now());
+                self.record.member(&member);
+                self.member = Some(member);
                 tell(&WorkerEvent::Joined { master: self.address.into(), worker: incarnation, job: job.name.clone() });
                 self.begin_to_prepare(job, prepared)?;
             }
@@ -385,7 +391,12 @@ impl<'a> Life<'a> {
         let now = self.now();
         let Some(member) = &mut self.member else { return };
         let mut missing = Vec::new();
-        for action in member.handle(event, now) {
+        let noted = self.record.is_on().then(|| event.clone());
+        let actions = member.handle(event, now);
+        if let Some(event) = noted {
+            self.record.note(now, &event, &actions);
+        }
+        for action in actions {
             match self.carry_out(action, prepared) {
                 Ok(without_link) => missing.extend(without_link),
                 Err(reason) => {

@@ -22,6 +22,7 @@ use paceline_train::Stop;
 use serde::Serialize;
 
 use crate::coordination::{Coordination, ZooKeeper};
+use crate::record::Record;
 use crate::transport::{TcpOptions, TcpTransport, TransportEvent};
 use crate::trust::{Fingerprint, JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
@@ -55,6 +56,8 @@ pub struct WorkerOptions {
     pub plain_off_loopback: bool,
     /// How data is opened; relative paths start at its `root`, and nothing outside is read.
     pub open: OpenOptions,
+    /// A file for what the rules were told and decided, to be replayed.
+    pub record: Option<std::path::PathBuf>,
     /// How long it looks for a master that is gone.
     pub patience: Duration,
 }
@@ -117,6 +120,7 @@ pub fn run_worker(
     };
     let mut transport = TcpTransport::new(tcp, trust, events)?;
     let mut finder = Finder::new(options)?;
+    let mut record = Record::new(options.record.as_deref())?;
     let (mut prepared, mut known_term, mut was_member) = (None::<Prepared>, 0, false);
     let mut missing_since = Instant::now();
     loop {
@@ -141,7 +145,7 @@ pub fn run_worker(
         if let Some(key) = found.key {
             crate::transport::Transport::set_trust(&mut transport, Trust::joining(key)?);
         }
-        let mut life = Life::new(&mut transport, &inbox, options, &found.address, known_term, stop);
+        let mut life = Life::new(&mut transport, &inbox, options, &found.address, known_term, stop, &mut record);
         let ended = life.run(&mut prepared, tell)?;
         known_term = known_term.max(life.term());
         match ended {

@@ -130,6 +130,11 @@ impl Master {
         self.done.get(&member).copied().unwrap_or(0)
     }
 
+    /// What was left to do at the newest checkpoint.
+    pub fn rest(&self) -> Schedule {
+        self.saved.1.clone()
+    }
+
     /// What this state is called.
     pub fn phase(&self) -> &'static str {
         match self.stage {
