@@ -98,6 +98,9 @@ pub(crate) struct Master {
     /// Where its state is shown over HTTP, for `paceline status` and Prometheus; `none` for nowhere
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub status: String,
+    /// A file with the token for that, which `--status` on another address than loopback needs
+    #[arg(long, value_name = "FILE")]
+    pub status_token_file: Option<PathBuf>,
     /// Write what the rules were told and decided to this file, to replay it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

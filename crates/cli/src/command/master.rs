@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit: Duration::from_secs_f64(arguments.silence_limit),
         status: (arguments.status != "none").then(|| arguments.status.clone()),
+        status_token: arguments.status_token_file.as_deref().map(read_token).transpose()?,
         record: arguments.record.clone(),
         stops_on_poison: arguments.on_poison == OnPoison::Stop,
         output,

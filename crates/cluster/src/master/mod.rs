@@ -53,6 +53,8 @@ pub struct LeadOptions {
     pub record: Option<PathBuf>,
     /// Where its state is shown over HTTP; none for nowhere.
     pub status: Option<String>,
+    /// What those must show who read it from another machine, or give orders: not what workers join with.
+    pub status_token: Option<Token>,
     /// Where the model and checkpoints go. With standby masters, a place that all of them can read.
     pub output: PathBuf,
     /// How data is opened.
@@ -159,7 +161,12 @@ pub fn run_master(
     let tracker = match &options.status {
         None => None,
         Some(listen) => {
-            let (token, advertise) = (options.token.clone(), options.advertise.clone());
+            // It speaks plain HTTP: what workers join with must not be read on the wire.
+            let is_local =
+                listen.starts_with("127.") || listen.starts_with("[::1]") || listen.starts_with("localhost:");
+            let token = options.status_token.clone().or_else(|| options.token.clone().filter(|_| is_local));
+            let host = |address: &String| address.rsplit_once(':').map_or(address.clone(), |(host, _)| host.to_owned());
+            let advertise = options.advertise.as_ref().map(host);
             let tracked = TrackerOptions { listen: listen.clone(), advertise, token, ..TrackerOptions::default() };
             Some(Tracker::start(tracked, board.clone(), orders.clone())?)
         }

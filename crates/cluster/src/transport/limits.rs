@@ -16,6 +16,8 @@ pub struct Limits {
     pub send_queue: usize,
     /// How long it may take to connect.
     pub connect: Duration,
+    /// How long the other end may acknowledge nothing before the link is gone: a cable that was pulled says nothing.
+    pub silence: Duration,
     /// How long a link that is closed goes on sending what is queued.
     pub linger: Duration,
 }
@@ -29,6 +31,7 @@ impl Default for Limits {
             largest_frame: 256 << 20,
             send_queue: 64 << 20,
             connect: Duration::from_secs(5),
+            silence: Duration::from_secs(4),
             linger: Duration::from_secs(1),
         }
     }

@@ -80,7 +80,7 @@ async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, plac
 }
 
 async fn secure(shared: &Shared, stream: TcpStream) -> Result<Stream, String> {
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    super::socket::set_up(&stream, shared.limits.silence)?;
     match shared.trust() {
         Trust::Plain => Ok(Stream::Plain(stream)),
         Trust::Tls(trust) => Stream::accept(stream, &trust, shared.limits.linger).await,

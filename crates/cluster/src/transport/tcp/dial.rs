@@ -42,7 +42,7 @@ async fn open(shared: &Shared, to: &str) -> Result<Stream, String> {
         return Err(format!("{} is another machine, and this link has no TLS: use a join string", address.ip()));
     }
     let stream = TcpStream::connect(&*addresses).await.map_err(|error| error.to_string())?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    super::socket::set_up(&stream, shared.limits.silence)?;
     match trust {
         Trust::Plain => Ok(Stream::Plain(stream)),
         Trust::Tls(trust) => Stream::connect(stream, &trust, shared.limits.linger).await,

@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod link;
 mod read;
+mod socket;
 mod stream;
 mod write;
 
