@@ -88,6 +88,16 @@ mod tests {
     }
 
     #[test]
+    fn times_go_on_while_the_master_says_nothing() {
+        let checkpoint = Some(CheckpointStatus::default());
+        let board = Board::new(RunStatus { checkpoint, ..RunStatus::default() });
+        let ago = || board.read().checkpoint.map(|checkpoint| checkpoint.seconds_ago);
+        let (first, begun) = (ago(), Instant::now());
+        while begun.elapsed() < Duration::from_millis(2) {}
+        assert!(ago() > first);
+    }
+
+    #[test]
     fn a_change_is_seen_whole_or_not_at_all() {
         let board = Board::default();
         let (stop, stopped) = channel::<()>();
