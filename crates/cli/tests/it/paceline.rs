@@ -89,7 +89,11 @@ pub(crate) struct Watched {
 impl Watched {
     /// Starts a run; the arguments must ask for `--events json`.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut command = command(folder, arguments);
+        Self::watch(&mut command(folder, arguments))
+    }
+
+    /// The same for a command that starts the binary in its own way.
+    pub(crate) fn watch(command: &mut Command) -> Self {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();

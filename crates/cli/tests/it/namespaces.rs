@@ -1,0 +1,137 @@
+//! Several hosts on one machine: network namespaces with a switch between them, made and removed here. They need root.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::paceline::{Watched, named};
+
+/// Hosts on one switch.
+struct Hosts {
+    name: String,
+    count: usize,
+}
+
+impl Hosts {
+    fn new(count: usize) -> Self {
+        let root = Command::new("id").arg("-u").output().expect("there is an `id`").stdout;
+        assert_eq!(root.trim_ascii(), b"0", "these tests make network namespaces: run them as root");
+        let hosts = Self { name: format!("pl{}", std::process::id() % 100_000), count };
+        ip(&["netns", "add", &hosts.switch()]);
+        ip(&["-n", &hosts.switch(), "link", "add", "bridge", "type", "bridge"]);
+        ip(&["-n", &hosts.switch(), "link", "set", "bridge", "up"]);
+        for host in 0..count {
+            let (space, port) = (hosts.host(host), format!("port{host}"));
+            ip(&["netns", "add", &space]);
+            ip(&["-n", &hosts.switch(), "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &space]);
+            ip(&["-n", &hosts.switch(), "link", "set", &port, "master", "bridge", "up"]);
+            ip(&["-n", &space, "addr", "add", &format!("{}/24", address(host)), "dev", "eth0"]);
+            ip(&["-n", &space, "link", "set", "eth0", "up"]);
+            ip(&["-n", &space, "link", "set", "lo", "up"]);
+        }
+        hosts
+    }
+
+    fn switch(&self) -> String {
+        format!("{}s", self.name)
+    }
+
+    fn host(&self, host: usize) -> String {
+        format!("{}h{host}", self.name)
+    }
+
+    /// Starts the binary on a host.
+    fn start(&self, host: usize, folder: &Path, arguments: &[&str]) -> Watched {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.host(host), env!("CARGO_BIN_EXE_paceline")]);
+        Watched::watch(command.current_dir(folder).args(arguments))
+    }
+
+    /// Pulls the cable of a host, or plugs it in again.
+    fn cable(&self, host: usize, state: &str) {
+        ip(&["-n", &self.switch(), "link", "set", &format!("port{host}"), state]);
+    }
+
+    /// Lets nothing pass from a host to another.
+    fn cut(&self, from: usize, to: usize) {
+        ip(&["-n", &self.host(from), "route", "add", "blackhole", &format!("{}/32", address(to))]);
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let spaces = (0..self.count).map(|host| self.host(host)).chain([self.switch()]);
+        for space in spaces {
+            let _ = Command::new("ip").args(["netns", "del", &space]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+fn address(host: usize) -> String {
+    format!("10.77.0.{}", host + 1)
+}
+
+fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).output().expect("there is an `ip` (Debian's package `iproute2`)");
+    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_run_over_three_hosts_survives_pulled_cables_and_a_link_that_is_cut() {
+    let hosts = Hosts::new(4);
+    let folder = tempfile::tempdir().expect("a folder");
+    let listen = format!("{}:0", address(0));
+    let mut master = hosts.start(
+        0,
+        folder.path(),
+        &[
+            "master",
+            "--events",
+            "json",
+            "--output",
+            "run",
+            "--listen",
+            &listen,
+            "--silence-limit",
+            "3",
+            "--min-workers",
+            "2",
+            "--set",
+            "train.epochs=100000",
+            "--set",
+            "data.global_batch=24",
+            "--waiting-limit",
+            "40",
+        ],
+    );
+    let listening = master.wait_for("listening");
+    let join = listening["join"].as_str().expect("off loopback there is a join string").to_owned();
+    let worker = |host: usize| {
+        hosts.start(host, folder.path(), &["worker", "--slots", "1", "--events", "json", "--join", &join])
+    };
+    let workers = [1, 2, 3].map(worker);
+    let three = |event: &Value| event["workers"].as_array().is_some_and(|workers| workers.len() == 3);
+    while !three(&master.wait_for("view")) {}
+    master.wait_for("step");
+
+    // A cable is pulled: silence, until the master says so; when it is back, so is the worker.
+    hosts.cable(1, "down");
+    let lost = master.wait_for("worker_lost");
+    let reason = lost["reason"].as_str().expect("a reason");
+    assert!(reason.contains("nothing was heard") || reason.contains("connection ended"), "{lost}");
+    master.wait_for("step");
+    hosts.cable(1, "up");
+    while !three(&master.wait_for("view")) {}
+    master.wait_for("step");
+
+    // Two workers reach the master, but not each other: one of them goes, and the run goes on.
+    hosts.cut(1, 2);
+    while !master.wait_for("worker_lost")["reason"].as_str().is_some_and(|reason| reason.contains("does not reach")) {}
+    master.wait_for("step");
+    master.interrupt();
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(130), "{errors}");
+    assert!(named(&events, "set_aside").is_empty(), "{events:?}");
+    workers.into_iter().for_each(|worker| drop(worker.kill()));
+}
