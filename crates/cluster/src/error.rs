@@ -56,6 +56,12 @@ pub enum ClusterError {
         /// The mode.
         found: &'static str,
     },
+    /// A setting that a run on many machines does not follow yet.
+    #[error("`{setting}` is not followed by a run on many machines yet: leave it out")]
+    NotFollowed {
+        /// The setting.
+        setting: &'static str,
+    },
     /// A source that a worker may not read.
     #[error("the job reads `{spec}`, which is not below the data root: give a relative path without `..`")]
     OutsideRoot {

@@ -207,6 +207,29 @@ fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
 }
 
 #[test]
+fn settings_that_would_be_left_aside_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |setting: &str, what: &str| run(folder.path(), &["master", "--set", setting]).refused(1, &[what]);
+    refused("train.steps=5", "train.steps");
+    refused("train.checkpoint.minutes=1.0", "train.checkpoint.minutes");
+    run(folder.path(), &["master", "--mode", "shared"]).refused(1, &["expected `sync` or `averaging`", "shared"]);
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_the_run_for_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["--set", "network.updater={ sgd = { learning_rate = 1e30 } }"];
+    let mut master = master(folder.path(), &arguments);
+    let address = address(&mut master);
+    let worker = worker(folder.path(), &["--join", &address]);
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(errors.contains("learning rate"), "{errors}");
+    assert_eq!(events.last().expect("events")["event"], "failed");
+    assert_ne!(worker.end().0, Some(130));
+}
+
+#[test]
 fn two_masters_of_one_folder_are_one_too_many() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut first = master(folder.path(), &[]);

@@ -129,17 +129,25 @@ impl Watched {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
         // The last line may be cut short.
-        self.events.extend(self.lines.map_while(|line| serde_json::from_str(&line.ok()?).ok()));
-        self.events
+        self.events.extend(self.lines.by_ref().map_while(|line| serde_json::from_str(&line.ok()?).ok()));
+        std::mem::take(&mut self.events)
     }
 
     /// Waits for the end; gives the status, all events and what was said on standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
-        for line in self.lines {
+        for line in self.lines.by_ref() {
             self.events.push(serde_json::from_str(&line.expect("readable")).expect("an event"));
         }
         let mut errors = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut errors).expect("UTF-8");
-        (self.child.wait().expect("it ends").code(), self.events, errors)
+        (self.child.wait().expect("it ends").code(), std::mem::take(&mut self.events), errors)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // A test that fails leaves nobody behind; one that ended is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, Share};
-use paceline_train::{Event, Job, RoundMode, Scores, Stop};
+use paceline_train::{Event, Job, RoundMode, Scores, Stop, TrainOptions};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
 use crate::record::Record;
@@ -86,6 +86,7 @@ pub fn run_master(
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
     let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
     let train = trainer.options();
+    follows(train)?;
     let mode = RoundMode::of(&train.mode).ok_or(ClusterError::OtherMode { found: train.mode.name() })?;
     let normaliser = trainer.fit_normaliser()?;
     let data = prove(&**trainer.train_source())?;
@@ -211,4 +212,19 @@ pub fn run_master(
     // Until here: the tracker goes with the run, and its orders with it.
     drop((tracker, orders));
     outcome
+}
+
+/// Fails with the first setting that would be silently left aside.
+fn follows(train: &TrainOptions) -> Result<(), ClusterError> {
+    let checkpoint = &train.checkpoint;
+    let settings = [
+        ("train.steps", train.steps.is_some()),
+        ("train.early_stopping", train.early_stopping.is_some()),
+        ("train.checkpoint.minutes", checkpoint.minutes.is_some()),
+        ("train.checkpoint.best", checkpoint.best),
+    ];
+    match settings.into_iter().find(|(_, is_set)| *is_set) {
+        Some((setting, _)) => Err(ClusterError::NotFollowed { setting }),
+        None => Ok(()),
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, never, select, unbounded};
 use paceline_data::Normaliser;
 use paceline_exchange::Frame;
+use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{
     Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule, Told,
 };
@@ -233,7 +234,7 @@ impl Office<'_> {
         }
         match word {
             Word::ToMaster(said) => {
-                if let paceline_exchange::rounds::message::ToMaster::Ready { address, .. } = &said
+                if let ToMaster::Ready { address, .. } = &said
                     && let Some(known) = term.members.get_mut(&member)
                 {
                     known.address.clone_from(address);
@@ -252,7 +253,11 @@ impl Office<'_> {
             }
             Word::Report { loss, weight, bytes_sent, .. } => term.tally.report(loss, weight, bytes_sent),
             Word::Failed { error } => {
-                term.ended = Some(Some(format!("worker {member} cannot go on: {error}")));
+                let reason = format!("worker {member} cannot go on: {error}");
+                let stop = Word::ToMember(ToMember::Stop { reason: reason.clone(), rejoin: false });
+                let links: Vec<LinkId> = term.members.values().map(|known| known.link).collect();
+                links.into_iter().for_each(|link| self.send(term, link, &stop, &[]));
+                term.ended = Some(Some(reason));
             }
             _ => self.transport.close(link, "expected what a member says to its master"),
         }
