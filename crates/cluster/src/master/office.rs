@@ -400,6 +400,9 @@ impl Office<'_> {
     fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
         let workers = term.members.len();
         board::hear(self.board, term.began.elapsed().as_secs_f64(), told);
+        if matches!(told, Told::WorkerJoined(_) | Told::WorkerLost { .. } | Told::View { .. } | Told::Paused(_)) {
+            board::show(self.board, term, term.now());
+        }
         match told {
             Told::WorkerJoined(worker) => {
                 let address = term.members.get(worker).map(|known| known.address.clone()).unwrap_or_default();
