@@ -32,8 +32,7 @@ pub(crate) struct WorkerProcess {
 impl WorkerProcess {
     /// The way of a round, if this is one of the members and still knows it.
     pub(crate) fn way_of(&self, members: &[Incarnation], round: Round) -> Option<u64> {
-        let member = self.member.as_ref().filter(|member| members.contains(&member.incarnation()))?;
-        let _ = member;
+        self.member.as_ref().filter(|member| members.contains(&member.incarnation()))?;
         self.numbers.ways.get(&round).copied()
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use paceline::train::{DIGITS_JOB, Stop};
+use paceline::train::{DIGITS_JOB, Job, Stop};
 use paceline_cluster::trust::Token;
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, run_master};
@@ -65,8 +65,11 @@ fn read_job(arguments: &arguments::Master) -> Result<JobText> {
         settings.push(format!("train.mode={}", mode.name()));
     }
     let Some(path) = &arguments.job else {
+        Job::digits(&settings)?;
         return Ok(JobText { name: "digits".into(), text: DIGITS_JOB.into(), is_json: false, settings });
     };
+    // What is wrong with a job is said here, as `train` says it, and not by those whom it is sent to.
+    Job::read(path, &settings)?;
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
     let name = path.file_stem().map_or_else(|| "job".into(), |name| name.to_string_lossy().into_owned());

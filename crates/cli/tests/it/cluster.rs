@@ -209,6 +209,8 @@ fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
 #[test]
 fn settings_that_would_be_left_aside_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), &["master", "nowhere.toml"]).refused(2, &["nowhere.toml"]);
+    run(folder.path(), &["master", "--set", "train.epoch=5"]).refused(2, &["did you mean `epochs`"]);
     let refused = |setting: &str, what: &str| run(folder.path(), &["master", "--set", setting]).refused(1, &[what]);
     refused("train.steps=5", "train.steps");
     refused("train.checkpoint.minutes=1.0", "train.checkpoint.minutes");
