@@ -206,7 +206,8 @@ impl Run<'_> {
             since += taken.examples;
             *examples += taken.examples as u64;
             last[taken.member] = taken.loss;
-            if taken.member == 0 && told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            // Replicas keep the pace, but every stretch begins with a step that they tell.
+            if taken.member == 0 && told.is_none_or(|told| told.elapsed() >= TELL_EVERY / 2) {
                 let mut loss = Loss::default();
                 last[..if of_all { last.len() } else { 1 }].iter().for_each(|one| loss.merge(*one));
                 listener(&Event::Step {

@@ -33,13 +33,16 @@ pub(crate) struct Member {
     pub bytes_sent: u64,
 }
 
-/// A step that a replica has taken.
+/// The last of some steps that a replica has taken since it last said so: who listens has a thread of its own, and to
+/// wake it takes the core from somebody who computes.
 pub(crate) struct Taken {
     pub member: usize,
     /// The step of the epoch.
     pub step: u64,
     pub iteration: u64,
+    /// The loss of this step.
     pub loss: Loss,
+    /// The examples of all of these steps.
     pub examples: usize,
     /// What it has sent since it last said so.
     pub traffic: Option<Traffic>,
@@ -124,7 +127,7 @@ impl Team {
 impl Member {
     fn run(&mut self, index: usize, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
         let Self { worker, loader, losses, bytes_sent } = self;
-        let (mut step, mut told) = (stretch.from, None::<Instant>);
+        let (mut step, mut told, mut untold) = (stretch.from, None::<Instant>, 0);
         let mut batches = loader.epoch(stretch.epoch, stretch.from);
         while step < stretch.until
             && let Some(batch) = batches.next()
@@ -136,16 +139,18 @@ impl Member {
             }
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;
-            let (iteration, examples) = (worker.progress.iteration, batch.examples());
-            let is_due = step + 1 == stretch.until || told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
-            let traffic = is_due.then(|| worker.exchange.traffic()).flatten();
-            if is_due {
+            untold += batch.examples();
+            batches.recycle(batch);
+            let stops = worker.exchange.stops()?;
+            let is_last = stops || step + 1 == stretch.until;
+            if is_last || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                let (iteration, traffic) = (worker.progress.iteration, worker.exchange.traffic());
+                let examples = std::mem::take(&mut untold);
+                tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
                 told = Some(Instant::now());
             }
-            tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
             step += 1;
-            batches.recycle(batch);
-            if worker.exchange.stops()? {
+            if stops {
                 break;
             }
         }
