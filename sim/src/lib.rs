@@ -8,7 +8,8 @@
 //! - [`World`]: the clock, the queue of what happens, and the processes.
 //! - `network`: connections are ordered streams; what is reset loses all but a beginning.
 //! - `master`, `worker`: the two drivers that carry out actions.
-//! - `numbers`: what a worker computes and holds.
+//! - `sharing`: what workers do in `shared` only.
+//! - `numbers`, `stream`: what a worker computes and holds, in rounds and in `shared`.
 //! - `faults`: what goes wrong, and when.
 //! - [`replay()`]: what real runs recorded.
 //! - [`invariants`]: what must hold, one file each.
@@ -20,9 +21,11 @@ mod network;
 mod numbers;
 mod random;
 mod replay;
+mod sharing;
+mod stream;
 mod worker;
 mod world;
 
 pub use faults::Faults;
 pub use replay::{Replayed, replay};
-pub use world::{Outcome, Rare, World};
+pub use world::{Outcome, Rare, Rules, World};

@@ -1,11 +1,11 @@
-//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--plant NAME] [--replay FILE]`.
+//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--shared] [--plant NAME] [--replay FILE]`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
 use std::process::ExitCode;
 
 use paceline_exchange::Planted;
-use paceline_sim::{Rare, World};
+use paceline_sim::{Rare, Rules, World};
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<String>) -> Result<bool, String> {
     let (mut seed, mut from, mut seeds, mut is_traced, mut planted) = (None, 0, 2000, false, None);
+    let mut rules = Rules::Rounds;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -38,26 +39,30 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
                 return Ok(true);
             }
             "--trace" => is_traced = true,
+            "--shared" => rules = Rules::Sharing,
             "--plant" => {
                 let name = arguments.next().unwrap_or_default();
-                let found = Planted::ALL.into_iter().find(|p| format!("{p:?}") == name);
-                planted = Some(found.ok_or_else(|| format!("expected one of {:?}, found `{name}`", Planted::ALL))?);
+                let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING);
+                let found = all().find(|p| format!("{p:?}") == name);
+                let names = || all().map(|p| format!("{p:?}")).collect::<Vec<_>>().join(", ");
+                planted = Some(found.ok_or_else(|| format!("expected one of {}, found `{name}`", names()))?);
             }
             other => {
                 return Err(format!(
-                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--from N`, `--seeds N`, `--plant NAME` or `--replay FILE`"
+                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--shared`, `--from N`, `--seeds N`, `--plant NAME` or `--replay FILE`"
                 ));
             }
         }
     }
     let mut rare = Rare::new();
     for seed in seed.map_or(from..from + seeds, |seed| seed..seed + 1) {
-        let world = World::new(seed, planted);
+        let world = World::new(rules, seed, planted);
         let outcome = if is_traced { world.traced() } else { world }.run();
         outcome.trace.iter().for_each(|line| println!("{line}"));
         if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");
-            println!("replay it with: cargo run --release -p paceline-sim -- --seed {seed} --trace");
+            let shared = if rules == Rules::Sharing { " --shared" } else { "" };
+            println!("replay it with: cargo run --release -p paceline-sim --{shared} --seed {seed} --trace");
             return Ok(false);
         }
         outcome.rare.into_iter().for_each(|(what, times)| *rare.entry(what).or_default() += times);

@@ -5,20 +5,24 @@ use std::collections::BTreeMap;
 use paceline_exchange::Planted;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{
-    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, Told,
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, Share, Told,
 };
+use paceline_exchange::sharing::{self, SharingOptions};
+use paceline_exchange::MasterRules;
 
 use crate::network::{ConnectionId, Message, Pid};
 use crate::numbers::State;
-use crate::world::{Happening, World};
+use crate::world::{Disk, Happening, Rules, World};
 
 /// What every worker of a history has.
 pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
 pub(crate) const SILENCE_LIMIT: Now = 2000;
+/// Examples of a step in `shared`.
+pub(crate) const SHARE: Share = Share::Each(2);
 
 #[derive(Clone, Debug)]
 pub(crate) struct MasterProcess {
-    pub(crate) machine: Master,
+    pub(crate) machine: MasterRules,
     members: BTreeMap<Incarnation, ConnectionId>,
     states: BTreeMap<Round, (State, Schedule)>,
     /// What members without state start from: the checkpoint that this master began with or wrote last.
@@ -40,7 +44,15 @@ impl World {
             stops_on_poison: false,
             data: DATA,
         };
-        let mut machine = Master::new(options, self.disk.term, self.disk.round, self.disk.rest.clone(), self.now);
+        let Disk { term, round, rest, .. } = self.disk.clone();
+        let mut machine = match self.rules {
+            Rules::Rounds => MasterRules::Rounds(Master::new(options, term, round, rest, self.now)),
+            Rules::Sharing => {
+                let save_every = self.faults.save_every.map(|every| every * 3);
+                let sharing = SharingOptions { share: SHARE, steps_per_lease: 4, save_every };
+                MasterRules::Sharing(sharing::Master::new(options, sharing, term, round, rest, self.now))
+            }
+        };
         machine.plant(self.planted);
         self.watch.master_began(self.now, self.disk.term, self.disk.round);
         let checkpoint = (self.disk.round, self.disk.state.clone());
@@ -106,6 +118,11 @@ impl World {
                 self.master(pid).states.insert(round, (state, rest.clone()));
                 self.tell_master(pid, MasterEvent::StateArrived(member, round, rest));
             }
+            (Message::SaveShared { view, epoch, vector, round, state }, Some(member)) => {
+                let rest = self.disk.rest.clone();
+                self.master(pid).states.insert(round, (state, rest));
+                self.tell_master(pid, MasterEvent::SharedStateArrived { member, view, epoch, round, vector });
+            }
             _ => {}
         }
     }
@@ -113,7 +130,7 @@ impl World {
     pub(crate) fn tell_master(&mut self, pid: Pid, event: MasterEvent) {
         let now = self.now;
         let actions = self.master(pid).machine.handle(event, now);
-        let kept = self.master(pid).machine.plans_kept();
+        let kept = self.master(pid).machine.history_kept();
         self.watch.queues(now, "plans", kept);
         for action in actions {
             if self.dead.contains(&pid) || self.watch.violation.is_some() {
@@ -156,7 +173,13 @@ impl World {
             MasterAction::End(error) => {
                 if term == self.disk.term {
                     let (round, state) = (self.disk.round, self.disk.state.clone());
+                    let members = self.master(pid).machine.view().1.to_vec();
                     self.watch.ended(self.now, error, round, &state);
+                    if self.rules == Rules::Sharing {
+                        let live = self.workers.iter().filter(|(pid, _)| !self.dead.contains(pid));
+                        let states = live.filter_map(|(_, worker)| worker.state_of(&members)).collect();
+                        self.watch.all_hold_the_same(self.now, states);
+                    }
                     self.has_ended = true;
                 } else {
                     self.kill(pid, false);
@@ -178,7 +201,10 @@ impl World {
             self.kill(pid, false);
             return;
         }
-        self.watch.published(self.now, round, &state, &rest);
+        match self.rules {
+            Rules::Rounds => self.watch.published(self.now, round, &state, &rest),
+            Rules::Sharing => self.watch.shared_published(self.now, round, &state, &rest),
+        }
         self.disk.round = round;
         self.disk.state = state.clone();
         self.disk.rest = rest;

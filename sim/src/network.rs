@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Term};
+use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Term, ViewNumber};
+use paceline_exchange::sharing::Have;
 
 use crate::numbers::{Contribution, State};
+use crate::stream::Update;
 
 /// A process.
 pub(crate) type Pid = u64;
@@ -26,6 +28,7 @@ pub(crate) enum Message {
     WantState(Round),
     StateFromMaster(Round, State),
     SaveState(Round, Schedule, State),
+    SaveShared { view: ViewNumber, epoch: u64, vector: Vec<(Incarnation, Have)>, round: Round, state: State },
 }
 
 /// The numbers beside a word to a peer.
@@ -34,6 +37,7 @@ pub(crate) enum Numbers {
     None,
     Contribution(Contribution),
     Values(Vec<i64>),
+    Update(Update),
     State(State),
 }
 

@@ -19,11 +19,13 @@ pub(crate) fn worth(epoch: u64, place: u64) -> [i64; WIDTH] {
 pub(crate) struct State {
     pub(crate) values: [i64; WIDTH],
     pub(crate) way: u64,
+    /// In `shared`: the messages that are in it, up to a number for each origin.
+    pub(crate) applied: BTreeMap<Incarnation, u64>,
 }
 
 impl State {
     pub(crate) fn initial() -> Self {
-        Self { values: [0; WIDTH], way: 1 }
+        Self { values: [0; WIDTH], way: 1, applied: BTreeMap::new() }
     }
 
     fn apply(&mut self, round: Round, result: &[i64]) {

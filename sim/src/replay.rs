@@ -2,7 +2,8 @@
 
 use std::io::BufRead;
 
-use paceline_exchange::rounds::{Master, MasterAction, MasterEvent, Member, MemberAction, MemberEvent, Now, Told};
+use paceline_exchange::rounds::{MasterAction, MasterEvent, MemberAction, MemberEvent, Now, Told};
+use paceline_exchange::{MasterRules, MemberRules};
 use serde::Deserialize;
 
 use crate::invariants::Watch;
@@ -22,8 +23,8 @@ pub struct Replayed {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Begins {
-    Master(Box<Master>),
-    Member(Box<Member>),
+    Master(Box<MasterRules>),
+    Member(Box<MemberRules>),
 }
 
 /// Every other line.
@@ -36,8 +37,8 @@ struct Noted<E, A> {
 
 enum Machine {
     None,
-    Master(Box<Master>, Box<Watch>),
-    Member(Box<Member>),
+    Master(Box<MasterRules>, Box<Watch>),
+    Member(Box<MemberRules>),
 }
 
 /// Replays a record.
@@ -50,7 +51,8 @@ pub fn replay(record: impl BufRead) -> Result<Replayed, String> {
         match serde_json::from_str(&line) {
             Ok(Begins::Master(master)) => {
                 found.machines += 1;
-                let watch = Watch::new(master.rest(), master.counted());
+                let is_sharing = matches!(*master, MasterRules::Sharing(_));
+                let watch = Watch::new(master.rest(), master.counted(), is_sharing);
                 machine = Machine::Master(master, Box::new(watch));
                 continue;
             }
@@ -69,7 +71,7 @@ pub fn replay(record: impl BufRead) -> Result<Replayed, String> {
                     return Err(wrong(format!("expected {:?}, found {again:?}", noted.actions)));
                 }
                 for action in &again {
-                    found.counted += u64::from(matches!(action, MasterAction::Tell(Told::Counted { .. })));
+                    found.counted += u64::from(matches!(action, MasterAction::Tell(Told::Counted { .. } | Told::Shared { .. })));
                     look(watch, noted.now, action);
                 }
                 if let Some(violation) = &watch.violation {

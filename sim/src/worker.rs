@@ -3,20 +3,27 @@
 use std::collections::BTreeMap;
 
 use paceline_exchange::rounds::message::ToPeer;
+use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, MemberOptions, Now, Round, Term};
+use paceline_exchange::sharing::Act;
+use paceline_exchange::{MemberRules, sharing};
 
-use crate::master::{DATA, SILENCE_LIMIT};
+use crate::master::{DATA, SHARE, SILENCE_LIMIT};
 use crate::network::{ConnectionId, Message, Numbers as Carried, Pid};
-use crate::numbers::Numbers;
-use crate::world::{Happening, World};
+use crate::numbers::{Numbers, State};
+use crate::stream::Stream;
+use crate::world::{Happening, Rules, World};
 
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerProcess {
     /// The newest term that this process has seen; it never goes back.
     pub(crate) term: Term,
     master: Option<ConnectionId>,
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<MemberRules>,
     numbers: Numbers,
+    pub(crate) stream: Stream,
+    /// What the last incarnation had not sent.
+    pub(crate) former: Option<(Incarnation, Stream)>,
     /// Peers that are wanted, and where they are.
     wanted: BTreeMap<Incarnation, Pid>,
     links: BTreeMap<Incarnation, ConnectionId>,
@@ -37,6 +44,16 @@ impl WorkerProcess {
     }
 }
 
+impl WorkerProcess {
+    /// The state, if this is one of the members and has one.
+    pub(crate) fn state_of(&self, members: &[Incarnation]) -> Option<&State> {
+        let member = self.member.as_ref().and_then(MemberRules::sharing)?;
+        let is_in = members.contains(&member.incarnation()) && member.vector().is_some();
+        // What waits in the queue is as good as applied, but cannot be compared.
+        (is_in && self.stream.tasks.is_empty()).then_some(&self.stream.state)
+    }
+}
+
 impl World {
     pub(crate) fn start_worker(&mut self) {
         let pid = self.new_pid();
@@ -45,6 +62,8 @@ impl World {
             master: None,
             member: None,
             numbers: Numbers::new(),
+            stream: Stream::new(0),
+            former: None,
             wanted: BTreeMap::new(),
             links: BTreeMap::new(),
             known: BTreeMap::new(),
@@ -82,6 +101,8 @@ impl World {
                 self.dial_peers(pid);
                 self.tell_worker(pid, MemberEvent::Tick);
             }
+            Happening::Stepped(incarnation) => self.step_is_taken(pid, incarnation),
+            Happening::Queued => self.work_on(pid),
             Happening::Computed(incarnation, round)
                 if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation) =>
             {
@@ -98,7 +119,7 @@ impl World {
             return self.after(0, pid, Happening::NotDialled(peer));
         }
         if let Some(peer) = self.worker(pid).dialling.remove(&connection) {
-            let me = self.worker(pid).member.as_ref().map(Member::incarnation);
+            let me = self.worker(pid).member.as_ref().map(MemberRules::incarnation);
             if let Some(me) = me.filter(|_| self.worker(pid).wanted.contains_key(&peer)) {
                 self.worker(pid).links.insert(peer, connection);
                 self.worker(pid).known.insert(connection, peer);
@@ -121,27 +142,36 @@ impl World {
                     return self.reset(connection, "an old master");
                 }
                 let options = MemberOptions {
-                    beat_every: 400,
-                    silence_limit: SILENCE_LIMIT,
                     edge_limit: 1500,
                     save_every: self.faults.save_every,
+                    share: SHARE,
+                    window_messages: 6,
+                    ..MemberOptions::within(SILENCE_LIMIT, 5)
                 };
-                let mut member = Member::new(options, incarnation, term, self.now);
+                let mut member = match self.rules {
+                    Rules::Rounds => MemberRules::Rounds(Member::new(options, incarnation, term, self.now)),
+                    Rules::Sharing => {
+                        MemberRules::Sharing(sharing::Member::new(options, incarnation, term, self.now))
+                    }
+                };
                 member.plant(self.planted);
                 let worker = self.worker(pid);
                 worker.term = term;
                 worker.member = Some(member);
                 worker.numbers = Numbers::new();
+                worker.stream = Stream::new(incarnation);
+                let was = worker.former.as_ref().map(|(was, _)| *was);
                 worker.timer = Now::MAX;
                 worker.wanted.clear();
                 worker.links.clear();
                 worker.known.clear();
                 worker.dialling.clear();
                 worker.dials_again.clear();
-                self.tell_worker(pid, MemberEvent::DataRead(DATA, pid.to_string()));
+                self.tell_worker(pid, MemberEvent::DataRead(DATA, pid.to_string(), was));
             }
             Message::ToMember(term, said) if from_master => self.tell_worker(pid, MemberEvent::MasterSaid(term, said)),
             Message::StateFromMaster(round, state) if from_master => {
+                self.worker(pid).stream.came = Some(state.clone());
                 self.worker(pid).numbers.fetch_state(round, state);
                 self.tell_worker(pid, MemberEvent::StateFromMaster(round));
             }
@@ -168,8 +198,10 @@ impl World {
     }
 
     fn take_carried(&mut self, pid: Pid, peer: Incarnation, said: &ToPeer, carried: Carried) {
-        let numbers = &mut self.worker(pid).numbers;
+        let WorkerProcess { numbers, stream, .. } = self.worker(pid);
         match (said, carried) {
+            (ToPeer::Sharing(PeerWord::Snapshot { .. }), Carried::State(state)) => stream.came = Some(state),
+            (ToPeer::Sharing(_), Carried::Update(update)) => stream.arrived = Some(update),
             (ToPeer::Contribution { view, round }, Carried::Contribution(part)) => {
                 numbers.take((*view, *round, peer), part)
             }
@@ -202,7 +234,7 @@ impl World {
     fn dial_peers(&mut self, pid: Pid) {
         let now = self.now;
         let worker = self.worker(pid);
-        let Some(me) = worker.member.as_ref().map(Member::incarnation) else { return };
+        let Some(me) = worker.member.as_ref().map(MemberRules::incarnation) else { return };
         let missing: Vec<(Incarnation, Pid)> = worker
             .wanted
             .iter()
@@ -222,16 +254,21 @@ impl World {
         let now = self.now;
         let Some(member) = &mut self.worker(pid).member else { return };
         let actions = member.handle(event, now);
-        let (kept, lease) = (member.rounds_kept(), member.lease_until());
+        let (kept, lease) = (member.history_kept(), member.lease_until());
+        // Messages are kept of every origin, and of a few that are lost.
+        let origins = if self.rules == Rules::Sharing { self.worker(pid).wanted.len() + 5 } else { 1 };
         let held = self.worker(pid).numbers.held();
-        self.watch.queues(now, "rounds", kept);
+        self.watch.queues(now, "rounds or messages of an origin", kept / origins);
         self.watch.queues(now, "buffers", held / self.faults.workers.max(1) as usize / 4);
         for action in actions {
             if self.dead.contains(&pid) || self.watch.violation.is_some() {
                 return;
             }
             self.say(|| format!("  worker {pid}: {action:?}"));
-            if matches!(action, MemberAction::Compute { .. }) {
+            let works = |act: &Act| matches!(act, Act::Step { spans, .. } if !spans.is_empty());
+            let is_work = matches!(action, MemberAction::Compute { .. })
+                || matches!(&action, MemberAction::Sharing(act) if works(act));
+            if is_work {
                 self.watch.may_work(now, pid, lease);
             }
             if let Err(violation) = self.carry_out_for_worker(pid, action) {
@@ -241,8 +278,9 @@ impl World {
     }
 
     fn carry_out_for_worker(&mut self, pid: Pid, action: MemberAction) -> Result<(), String> {
-        let me = self.worker(pid).member.as_ref().map_or(0, Member::incarnation);
+        let me = self.worker(pid).member.as_ref().map_or(0, MemberRules::incarnation);
         match action {
+            MemberAction::Sharing(act) => self.act_for_worker(pid, me, act)?,
             MemberAction::Tell(message) => self.say_to_master(pid, Message::ToMaster(message)),
             MemberAction::AskMasterForState(round) => self.say_to_master(pid, Message::WantState(round)),
             MemberAction::Ask(peer, message) => self.say_to_peer(pid, peer, message, Carried::None),
@@ -332,7 +370,8 @@ impl World {
 
     fn worker_over(&mut self, pid: Pid, rejoin: bool) {
         let worker = self.worker(pid);
-        worker.member = None;
+        let was = worker.member.take().map(|member| member.incarnation());
+        worker.former = was.map(|was| (was, std::mem::replace(&mut worker.stream, Stream::new(0))));
         worker.wanted.clear();
         let links: Vec<ConnectionId> =
             std::mem::take(&mut worker.links).into_values().chain(worker.master.take()).collect();
@@ -363,13 +402,13 @@ impl World {
         self.after(delay, 0, Happening::StartWorker);
     }
 
-    fn say_to_master(&mut self, pid: Pid, message: Message) {
+    pub(crate) fn say_to_master(&mut self, pid: Pid, message: Message) {
         if let Some(connection) = self.worker(pid).master {
             self.send(connection, pid, message);
         }
     }
 
-    fn say_to_peer(&mut self, pid: Pid, peer: Incarnation, message: ToPeer, carried: Carried) {
+    pub(crate) fn say_to_peer(&mut self, pid: Pid, peer: Incarnation, message: ToPeer, carried: Carried) {
         if let Some(connection) = self.worker(pid).links.get(&peer).copied() {
             self.send(connection, pid, Message::Peer(message, carried));
         }

@@ -25,6 +25,10 @@ pub(crate) enum Happening {
     NotDialled(Option<Incarnation>),
     Timer(Now),
     Computed(Incarnation, Round),
+    /// A step of `shared` is taken.
+    Stepped(Incarnation),
+    /// Something waits in the queue of the replica.
+    Queued,
     TriesToJoin,
     DialsAgain,
     StartWorker,
@@ -39,6 +43,15 @@ pub(crate) struct Disk {
     pub(crate) round: Round,
     pub(crate) state: State,
     pub(crate) rest: Schedule,
+}
+
+/// Whose rules a history is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// `sync` and `averaging`.
+    Rounds,
+    /// `shared`.
+    Sharing,
 }
 
 /// How often something rare came about.
@@ -77,6 +90,7 @@ pub struct World {
     pub(crate) faults: Faults,
     pub(crate) watch: Watch,
     pub(crate) planted: Option<Planted>,
+    pub(crate) rules: Rules,
     pub(crate) has_ended: bool,
     pub(crate) dead: BTreeSet<Pid>,
     is_traced: bool,
@@ -89,8 +103,8 @@ const NOBODY: Pid = 0;
 const PATIENCE: Now = 120_000;
 
 impl World {
-    /// The history of a seed, with a mistake planted into the rules or without.
-    pub fn new(seed: u64, planted: Option<Planted>) -> Self {
+    /// The history of a seed under some rules, with a mistake planted into the rules or without.
+    pub fn new(rules: Rules, seed: u64, planted: Option<Planted>) -> Self {
         let mut random = Random::new(seed);
         let faults = Faults::new(&mut random);
         let share = match random.within(0, 2) {
@@ -112,9 +126,10 @@ impl World {
             master_address: None,
             disk: Disk { term: 0, round: 0, state: State::initial(), rest: rest.clone() },
             next_incarnation: 1,
-            watch: Watch::new(rest, 0),
+            watch: Watch::new(rest, 0, rules == Rules::Sharing),
             faults,
             planted,
+            rules,
             has_ended: false,
             dead: BTreeSet::new(),
             is_traced: false,

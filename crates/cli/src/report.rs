@@ -162,14 +162,17 @@ fn line(event: &Event, epochs: u64) -> String {
         Event::WorkerJoined { worker, address, workers } => {
             format!("worker {} joined from {address}; {workers} here", short(*worker))
         }
-        Event::WorkerLost { worker, reason, workers } => {
+        Event::WorkerLost { worker, reason, workers, .. } => {
             format!("worker {} was lost: {reason}; {workers} left", short(*worker))
         }
         Event::View { workers, round, .. } => {
             let names: Vec<String> = workers.iter().map(|worker| short(*worker)).collect();
             format!("from round {round} on: workers {}", names.join(", "))
         }
-        Event::LeaseRepeated { round } => format!("round {round} is taken again without those that were lost"),
+        Event::LeaseRepeated { worker: Some(worker), examples, .. } => {
+            format!("{} examples that worker {worker} had been given come again", examples.unwrap_or(0))
+        }
+        Event::LeaseRepeated { round, .. } => format!("round {round} is taken again without those that were lost"),
         Event::SetAside { epoch, examples, places } => {
             format!(
                 "epoch {}: {examples} examples were lost with two workers and are left out: places {places:?}",

@@ -50,12 +50,6 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
-    /// A mode that is not there yet.
-    #[error("expected `sync` or `averaging` for a run on many machines, found `{found}`")]
-    OtherMode {
-        /// The mode.
-        found: &'static str,
-    },
     /// A setting that a run on many machines does not follow yet.
     #[error("`{setting}` is not followed by a run on many machines yet: leave it out")]
     NotFollowed {

@@ -13,6 +13,7 @@
 pub mod coordination;
 mod error;
 mod master;
+mod mode;
 mod proof;
 mod record;
 pub mod tracker;

@@ -11,7 +11,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use paceline_exchange::rounds::{Master, Member, Now};
+use paceline_exchange::rounds::Now;
+use paceline_exchange::{MasterRules, MemberRules};
 use serde::Serialize;
 
 use crate::ClusterError;
@@ -25,8 +26,8 @@ pub(crate) struct Record {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Begins<'a> {
-    Master(&'a Master),
-    Member(&'a Member),
+    Master(&'a MasterRules),
+    Member(&'a MemberRules),
 }
 
 #[derive(Serialize)]
@@ -45,11 +46,11 @@ impl Record {
         Ok(Self { file: path.map(open).transpose()? })
     }
 
-    pub(crate) fn master(&mut self, machine: &Master) {
+    pub(crate) fn master(&mut self, machine: &MasterRules) {
         self.write(&Begins::Master(machine));
     }
 
-    pub(crate) fn member(&mut self, machine: &Member) {
+    pub(crate) fn member(&mut self, machine: &MemberRules) {
         self.write(&Begins::Member(machine));
     }
 

@@ -7,12 +7,15 @@
 //! | n        | the word, as JSON    | numbers, or nothing       |
 //! +----------+----------------------+---------------------------+
 //! numbers of a contribution, a sum or a result:  f64 LE weight, then f32 LE values
-//! numbers of a state:                            f32 LE values
+//! numbers of a state, or of running statistics:   f32 LE values
+//! numbers of an update:                          a message of `paceline-exchange`
 //! ```
 
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term};
+use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term, ViewNumber};
+use paceline_exchange::sharing::Have;
+use paceline_train::Traffic;
 use serde::{Deserialize, Serialize};
 
 /// The kind of all frames that carry words.
@@ -53,6 +56,8 @@ pub enum Word {
         job: JobText,
         /// Limits and intervals.
         options: MemberOptions,
+        /// Whether the mode is `shared`.
+        is_shared: bool,
         /// Its certificate and key, if members speak TLS.
         identity: Option<Vec<u8>>,
     },
@@ -91,16 +96,27 @@ pub enum Word {
         /// What is left to do behind it.
         rest: Schedule,
     },
+    /// A member's state for a checkpoint in `shared`, beside it.
+    SaveShared {
+        /// The view.
+        view: ViewNumber,
+        /// The epoch that it was asked for in.
+        epoch: u64,
+        /// The messages that are in it.
+        vector: Vec<(Incarnation, Have)>,
+        /// Examples that are in it.
+        round: Round,
+    },
     /// How training goes, since this was last said.
     Report {
-        /// The last round.
-        round: Round,
         /// The sum of losses.
         loss: f64,
         /// The weight of the examples.
         weight: f64,
         /// Bytes that were sent to peers.
         bytes_sent: u64,
+        /// In `shared`: what messages were like, and what is kept back.
+        traffic: Option<Traffic>,
     },
     /// A member cannot go on, and nobody could.
     Failed {
@@ -170,6 +186,19 @@ impl Word {
     }
 }
 
+/// Values, as bytes.
+pub fn write_values(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The values of bytes.
+pub fn read_values(bytes: &[u8]) -> Result<Vec<f32>, WireError> {
+    match bytes.as_chunks::<4>() {
+        (values, []) => Ok(values.iter().map(|four| f32::from_le_bytes(*four)).collect()),
+        _ => Err(WireError::BadNumbers { expected: "whole values", found: bytes.len() }),
+    }
+}
+
 /// A weight and values, as bytes.
 pub fn write_weighted(weight: f64, values: &[f32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + 4 * values.len());
@@ -182,11 +211,8 @@ pub fn write_weighted(weight: f64, values: &[f32]) -> Vec<u8> {
 pub fn read_weighted(bytes: &[u8]) -> Result<(f64, Vec<f32>), WireError> {
     let bad = WireError::BadNumbers { expected: "a weight and whole values", found: bytes.len() };
     let Some((weight, rest)) = bytes.split_first_chunk::<8>() else { return Err(bad) };
-    let (values, cut) = rest.as_chunks::<4>();
-    if !cut.is_empty() {
-        return Err(bad);
-    }
-    Ok((f64::from_le_bytes(*weight), values.iter().map(|four| f32::from_le_bytes(*four)).collect()))
+    let values = read_values(rest).map_err(|_| bad)?;
+    Ok((f64::from_le_bytes(*weight), values))
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@
 //! - [`ThresholdPolicy`] and [`Threshold`]: how large the threshold is, from the first step on.
 //! - [`Clipping`], [`Clipped`] and [`Norms`]: what is done about a residual, and what is told of it.
 //! - [`rounds`]: the rules of `sync` and `averaging` on many machines: terms, views, commits, checkpoints.
+//! - [`sharing`]: those of `shared`: leases, messages, cuts, joining.
+//! - [`MasterRules`], [`MemberRules`]: either of them, for those who carry them out.
 //! - [`Planted`]: mistakes for the simulator to find.
 //! - [`Frame`] and [`FrameReader`]: what every message between machines travels in.
 //! - [`Instructions`]: what the encoder is run with on this machine.
@@ -44,6 +46,7 @@ mod frame;
 mod header;
 mod instructions;
 mod kernel;
+mod membership;
 mod message;
 mod plain;
 mod planes;
@@ -51,6 +54,8 @@ mod planted;
 mod quantile;
 mod residual;
 pub mod rounds;
+mod rules;
+pub mod sharing;
 mod threshold;
 
 pub use decoder::{Decoded, add_into, decode_into};
@@ -63,4 +68,5 @@ pub use message::Message;
 pub use plain::encode_plain;
 pub use planted::Planted;
 pub use residual::{Clipped, Clipping, Norms};
+pub use rules::{MasterRules, MemberRules};
 pub use threshold::{Threshold, ThresholdPolicy};

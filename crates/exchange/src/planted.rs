@@ -24,11 +24,25 @@ pub enum Planted {
     NeverSetsAside,
     PublishesAnAbortedRound,
     ReusesWorkOfAnotherRound,
+    CutsAtTheLeast,
+    ForgetsTheLostLease,
+    KeepsTheCountWhenAllAreLost,
+    EndsAnEpochTooSoon,
+    PublishesAStateOfAnotherView,
+    SavesWithoutWhatIsOut,
+    TakesMessagesOfTheLost,
+    JoinsBeforeItSubscribes,
+    AppliesTwiceAfterJoining,
+    GivesAStateTooSoon,
+    AppliesAMessageTwice,
+    ForgetsWhatOneHolds,
+    CountsWhatNobodyHolds,
+    NeverTellsTheRest,
 }
 
 impl Planted {
-    /// All of them.
-    pub const ALL: [Planted; 18] = [
+    /// Those in the rules of `sync` and `averaging`.
+    pub const IN_ROUNDS: [Planted; 18] = [
         Planted::CountsWhenTheFirstIsDone,
         Planted::CommitsTheOldestRound,
         Planted::ForgetsTheLostSlice,
@@ -47,6 +61,26 @@ impl Planted {
         Planted::NeverSetsAside,
         Planted::PublishesAnAbortedRound,
         Planted::ReusesWorkOfAnotherRound,
+    ];
+
+    /// Those in the rules of `shared`.
+    pub const IN_SHARING: [Planted; 16] = [
+        Planted::CutsAtTheLeast,
+        Planted::ForgetsTheLostLease,
+        Planted::KeepsTheCountWhenAllAreLost,
+        Planted::EndsAnEpochTooSoon,
+        Planted::PublishesAStateOfAnotherView,
+        Planted::SavesWithoutWhatIsOut,
+        Planted::TakesMessagesOfTheLost,
+        Planted::JoinsBeforeItSubscribes,
+        Planted::AppliesTwiceAfterJoining,
+        Planted::GivesAStateTooSoon,
+        Planted::AppliesAMessageTwice,
+        Planted::ForgetsWhatOneHolds,
+        Planted::CountsWhatNobodyHolds,
+        Planted::NeverTellsTheRest,
+        Planted::WorksWithoutALease,
+        Planted::TakesTheSameTermAgain,
     ];
 }
 

@@ -71,6 +71,8 @@ pub enum Event {
         reason: String,
         /// Workers that are left.
         workers: usize,
+        /// In `shared`: the sum of the magnitudes of what it had not sent when it last said so, and that is lost with it.
+        residual: Option<f64>,
     },
     /// Other workers than before go on from a round.
     View {
@@ -85,8 +87,12 @@ pub enum Event {
     },
     /// A round is taken again without workers that were lost; what they held comes later.
     LeaseRepeated {
-        /// The round.
+        /// The round; in `shared`, the examples that count.
         round: u64,
+        /// In `shared`: who had been given what comes again.
+        worker: Option<u64>,
+        /// In `shared`: how many examples.
+        examples: Option<u64>,
     },
     /// Examples that were lost with two workers are left out.
     SetAside {

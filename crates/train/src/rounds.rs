@@ -12,7 +12,7 @@ use paceline_model::{Batch, Flat, Loss, Model, Progress, State};
 
 use crate::health::not_finite;
 use crate::threaded::Threaded;
-use crate::{AveragingOptions, Error, Mode, Outer, Trainer};
+use crate::{AveragingOptions, Error, Outer, Trainer};
 
 /// What an error says of the last checkpoint.
 const KEPT: &str = "the master keeps the last checkpoint";
@@ -27,15 +27,6 @@ pub enum RoundMode {
 }
 
 impl RoundMode {
-    /// The rounds of a mode, if it has any.
-    pub fn of(mode: &Mode) -> Option<Self> {
-        match mode {
-            Mode::Sync | Mode::Solo => Some(RoundMode::Sync),
-            Mode::Averaging(options) => Some(RoundMode::Averaging(*options)),
-            Mode::Shared(_) => None,
-        }
-    }
-
     /// Steps of a round.
     pub fn steps(&self) -> u64 {
         match self {

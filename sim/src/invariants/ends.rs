@@ -10,6 +10,10 @@ impl Watch {
         if let Some(error) = error {
             return self.fail(now, format!("the run failed: {error}"));
         }
+        if self.is_sharing() {
+            // What is in the last state was looked at when it was published.
+            return self.all_once(now);
+        }
         if round != self.last_counted() {
             self.fail(
                 now,

@@ -16,6 +16,10 @@ pub(crate) struct Ledger {
     /// The round behind which the work begins.
     begins: Round,
     counted: BTreeMap<Round, Assignment>,
+    /// In `shared`: what counts, and what did when the newest checkpoint was written.
+    is_sharing: bool,
+    shared: BTreeSet<Place>,
+    shared_saved: BTreeSet<Place>,
     aside: BTreeSet<Place>,
     /// What was set aside when the newest checkpoint was written.
     aside_saved: BTreeSet<Place>,
@@ -36,13 +40,23 @@ fn left(mut schedule: Schedule) -> Vec<Place> {
 }
 
 impl Ledger {
-    pub(crate) fn new(work: Schedule, begins: Round) -> Self {
-        Self { work, begins, counted: BTreeMap::new(), aside: BTreeSet::new(), aside_saved: BTreeSet::new() }
+    pub(crate) fn new(work: Schedule, begins: Round, is_sharing: bool) -> Self {
+        Self {
+            work,
+            begins,
+            counted: BTreeMap::new(),
+            is_sharing,
+            shared: BTreeSet::new(),
+            shared_saved: BTreeSet::new(),
+            aside: BTreeSet::new(),
+            aside_saved: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn go_back(&mut self, round: Round) {
         self.counted.split_off(&(round + 1));
         self.aside.clone_from(&self.aside_saved);
+        self.shared.clone_from(&self.shared_saved);
     }
 
     fn newest(&self) -> Round {
@@ -56,6 +70,20 @@ impl Ledger {
                     return Err(format!("round {round} was counted after round {}", self.newest()));
                 }
                 self.counted.insert(*round, assignment.clone());
+            }
+            Told::Shared { epoch, spans, .. } => {
+                for place in spans.iter().flat_map(|span| span.start..span.end) {
+                    if !self.shared.insert((*epoch, place)) {
+                        return Err(format!("example {place} of epoch {epoch} was counted twice"));
+                    }
+                }
+            }
+            Told::TakenBack { epoch, spans, .. } => {
+                for place in spans.iter().flat_map(|span| span.start..span.end) {
+                    if !self.shared.remove(&(*epoch, place)) {
+                        return Err(format!("example {place} of epoch {epoch} was taken back, but did not count"));
+                    }
+                }
             }
             Told::SetAside { epoch, spans } => {
                 self.aside.extend(spans.iter().flat_map(|span| span.start..span.end).map(|place| (*epoch, place)));
@@ -78,6 +106,15 @@ impl Ledger {
             if !missing.remove(&(epoch, place)) {
                 return Err(format!("the checkpoint of round {round} has example {place} of epoch {epoch} twice"));
             }
+        }
+        if self.is_sharing {
+            let counted = missing.difference(&self.aside).copied().collect::<BTreeSet<Place>>();
+            if let Some((epoch, place)) = counted.difference(&self.shared).next() {
+                return Err(format!("the checkpoint has example {place} of epoch {epoch}, which does not count"));
+            }
+            self.aside_saved = missing.intersection(&self.aside).copied().collect();
+            self.shared_saved = counted;
+            return Ok(());
         }
         match missing.difference(&self.aside).next() {
             Some((epoch, place)) => {
@@ -104,7 +141,7 @@ impl Ledger {
     /// How often each example was counted or set aside, if that is not once.
     fn wrong(&self) -> Option<String> {
         let mut seen: BTreeMap<Place, u32> = left(self.work.clone()).into_iter().map(|place| (place, 0)).collect();
-        for place in self.counted.values().flat_map(places).chain(self.aside.iter().copied()) {
+        for place in self.counted.values().flat_map(places).chain(self.aside.iter().chain(&self.shared).copied()) {
             *seen.entry(place).or_default() += 1;
         }
         let ((epoch, place), times) = seen.into_iter().find(|(_, times)| *times != 1)?;
@@ -126,8 +163,26 @@ impl Watch {
         }
     }
 
+    /// In `shared`: a checkpoint has in it what it says is not left, but for what is set aside.
+    pub(crate) fn covered_in_checkpoint(&mut self, now: Now, covered: &BTreeSet<Place>, rest: &Schedule) {
+        if let Err(wrong) = self.ledger.checkpoint(0, rest) {
+            return self.fail(now, wrong);
+        }
+        let expected = &self.ledger.shared_saved;
+        if let Some((epoch, place)) = expected.symmetric_difference(covered).next() {
+            self.fail(
+                now,
+                format!("the checkpoint has example {place} of epoch {epoch} and says that it is left, or neither"),
+            );
+        }
+    }
+
     pub(crate) fn counted_sum(&self, round: Round) -> [i64; WIDTH] {
         self.ledger.sum(round)
+    }
+
+    pub(crate) fn is_sharing(&self) -> bool {
+        self.ledger.is_sharing
     }
 
     pub(crate) fn last_counted(&self) -> Round {

@@ -4,6 +4,7 @@ mod conservation;
 mod ends;
 mod leases;
 mod ledger;
+mod messages;
 mod queues;
 mod same_way;
 mod terms;
@@ -20,15 +21,17 @@ pub struct Watch {
     /// Rare states that were reached.
     pub rare: Rare,
     ledger: ledger::Ledger,
+    messages: messages::Messages,
     terms: terms::Terms,
 }
 
 impl Watch {
-    pub(crate) fn new(work: Schedule, begins: Round) -> Self {
+    pub(crate) fn new(work: Schedule, begins: Round, is_sharing: bool) -> Self {
         Self {
             violation: None,
             rare: Rare::new(),
-            ledger: ledger::Ledger::new(work, begins),
+            ledger: ledger::Ledger::new(work, begins, is_sharing),
+            messages: messages::Messages::default(),
             terms: terms::Terms::default(),
         }
     }
@@ -54,10 +57,15 @@ impl Watch {
                 if reason.contains("does not reach") {
                     self.count("one end of a bad edge was evicted");
                 }
+                if reason.contains("that nobody keeps") {
+                    self.count("a worker lacked messages that nobody kept");
+                }
                 if reason.contains("nothing was heard") {
                     self.count("a worker was silent");
                 }
             }
+            Told::LeaseAgain { .. } => self.count("a lease was given again"),
+            Told::TakenBack { .. } => self.count("what counted was taken back"),
             Told::Waiting { .. } => self.count("a run waited for workers"),
             _ => {}
         }

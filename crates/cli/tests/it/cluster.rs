@@ -54,7 +54,7 @@ fn left_well(worker: Watched) -> Vec<Value> {
 
 #[test]
 fn two_workers_train_what_one_process_trains() {
-    for mode in ["sync", "averaging"] {
+    for mode in ["sync", "averaging", "shared"] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "2"]);
         let address = address(&mut master);
@@ -88,7 +88,7 @@ fn the_same_members_and_seed_give_the_same_bits() {
 
 #[test]
 fn a_killed_worker_is_named_and_what_it_held_comes_later() {
-    for mode in ["sync", "averaging"] {
+    for mode in ["sync", "averaging", "shared"] {
         let folder = tempfile::tempdir().expect("a folder");
         let arguments = ["--mode", mode, "--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
         let mut master = master(folder.path(), &arguments);
@@ -214,7 +214,8 @@ fn settings_that_would_be_left_aside_are_refused() {
     let refused = |setting: &str, what: &str| run(folder.path(), &["master", "--set", setting]).refused(1, &[what]);
     refused("train.steps=5", "train.steps");
     refused("train.checkpoint.minutes=1.0", "train.checkpoint.minutes");
-    run(folder.path(), &["master", "--mode", "shared"]).refused(1, &["expected `sync` or `averaging`", "shared"]);
+    let dump = ["master", "--mode", "shared", "--set", "train.mode.shared.dump=\"messages\""];
+    run(folder.path(), &dump).refused(1, &["train.mode.shared.dump"]);
 }
 
 #[test]

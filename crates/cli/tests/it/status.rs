@@ -31,6 +31,7 @@ fn status() -> RunStatus {
         heard_ms_ago,
         round: 310 + id,
         slots: 2,
+        leases: 1,
     };
     let mut status = RunStatus {
         run: "5f0c".to_owned(),

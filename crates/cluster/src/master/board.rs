@@ -3,7 +3,7 @@
 use paceline_exchange::rounds::{Now, Told};
 
 use super::office::Term;
-use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus};
+use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus, ThresholdStatus};
 
 /// Writes how things are, as often as the master looks around.
 pub(super) fn show(board: &Board, term: &Term, now: Now) {
@@ -11,18 +11,27 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
     let members: Vec<MemberStatus> = term
         .machine
         .members()
+        .into_iter()
         .map(|(id, heard)| MemberStatus {
             id,
             address: term.members.get(&id).map(|member| member.address.clone()).unwrap_or_default(),
             heard_ms_ago: now.saturating_sub(heard),
             round: term.machine.done(id),
             slots: term.members.get(&id).map_or(0, |member| member.slots),
+            leases: term.machine.leases_out(id),
         })
         .collect();
+    let of = |(worker, known): (&u64, &super::office::Known)| {
+        let traffic = known.traffic?;
+        let (threshold, residual) = (f64::from(traffic.threshold), traffic.residual_mass);
+        Some(ThresholdStatus { worker: *worker, threshold, sparsity: traffic.sparsity, residual })
+    };
+    let thresholds: Vec<ThresholdStatus> = term.members.iter().filter_map(of).collect();
     board.update(|status| {
         status.phase = term.machine.phase().into();
         status.view = view;
         status.members = members;
+        status.thresholds = thresholds;
         status.round = term.machine.counted();
         status.bytes_received = term.tally.bytes_sent;
         if let (Some(checkpoint), Some(saved)) = (&mut status.checkpoint, term.saved) {
@@ -57,6 +66,21 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
                     (status.epoch, status.examples_counted) = (assignment.epoch, 0);
                 }
                 status.examples_counted += assignment.examples();
+            }
+            Told::Shared { epoch, spans, .. } => {
+                if status.epoch != *epoch {
+                    (status.epoch, status.examples_counted) = (*epoch, 0);
+                }
+                status.examples_counted += spans.iter().map(|span| span.len()).sum::<u64>();
+            }
+            Told::TakenBack { member, spans, .. } => {
+                let examples: u64 = spans.iter().map(|span| span.len()).sum();
+                decide(format!("{examples} examples of worker {member} count no more: all who held them are lost"));
+                status.examples_counted -= examples.min(status.examples_counted);
+            }
+            Told::LeaseAgain { member, examples } => {
+                decide(format!("{examples} examples that worker {member} had been given come again"));
+                status.rounds_again += 1;
             }
             Told::EpochDone { epoch, round } => decide(format!("epoch {} ended with round {round}", epoch + 1)),
             Told::SetAside { epoch, spans } => {

@@ -9,6 +9,7 @@ use paceline_train::{RoundMode, Trainer, adopt_into, snapshot_of};
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterError;
+use crate::mode::RunMode;
 
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
@@ -57,7 +58,7 @@ impl Keep {
     }
 
     /// A run that begins.
-    pub(super) fn fresh(&self, trainer: &Trainer, mode: RoundMode, rest: Schedule) -> Begun {
+    pub(super) fn fresh(&self, trainer: &Trainer, mode: &RunMode, rest: Schedule) -> Begun {
         let state = trainer.network().initial_state();
         let velocity = vec![0.0; velocity_length(mode, &state)];
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -94,7 +95,7 @@ impl Keep {
     }
 
     /// The state that bytes from a member hold.
-    pub(super) fn state(&self, trainer: &Trainer, mode: RoundMode, bytes: &[u8]) -> Result<(State, Vec<f32>), String> {
+    pub(super) fn state(&self, trainer: &Trainer, mode: &RunMode, bytes: &[u8]) -> Result<(State, Vec<f32>), String> {
         let mut state = trainer.network().initial_state();
         let mut velocity = vec![0.0; velocity_length(mode, &state)];
         adopt_into(bytes, &mut state, &mut velocity)?;
@@ -141,15 +142,15 @@ impl Keep {
 }
 
 /// Numbers of the outer optimiser's way.
-fn velocity_length(mode: RoundMode, state: &State) -> usize {
+fn velocity_length(mode: &RunMode, state: &State) -> usize {
     use paceline_train::{AveragingOptions, Outer};
-    match mode {
-        RoundMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => state.parameters.len(),
+    match mode.rounds() {
+        Some(RoundMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. })) => state.parameters.len(),
         _ => 0,
     }
 }
 
 /// How far a run is after a round.
-pub(super) fn progress_at(mode: RoundMode, round: Round, epoch: u64) -> Progress {
-    Progress { iteration: round * mode.steps(), epoch }
+pub(super) fn progress_at(mode: &RunMode, round: Round, epoch: u64) -> Progress {
+    Progress { iteration: mode.iteration(round), epoch }
 }

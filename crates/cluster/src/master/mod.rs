@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, Share};
-use paceline_train::{Event, Job, RoundMode, Scores, Stop, TrainOptions};
+use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
+use paceline_train::{Event, Job, Scores, Stop, TrainOptions};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
+use crate::mode::RunMode;
 use crate::record::Record;
 use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
@@ -87,7 +88,7 @@ pub fn run_master(
     let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
     let train = trainer.options();
     follows(train)?;
-    let mode = RoundMode::of(&train.mode).ok_or(ClusterError::OtherMode { found: train.mode.name() })?;
+    let mode = RunMode::of(train)?;
     let normaliser = trainer.fit_normaliser()?;
     let data = prove(&**trainer.train_source())?;
     let keep = Keep::new(&options.output)?;
@@ -121,10 +122,7 @@ pub fn run_master(
         }
     };
 
-    let share = match train.global_batch {
-        Some(all) => Share::Together(all as u64 * mode.steps()),
-        None => Share::Each(train.batch as u64 * mode.steps()),
-    };
+    let share = mode.share(train);
     let job_key = serde_json::to_string(&text).expect("words can be written");
     // A run of the same job that did not end goes on; any other begins anew.
     let found = leadership.found.filter(|record| record.job == job_key);
@@ -132,7 +130,7 @@ pub fn run_master(
         Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
         None => None,
     };
-    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, mode, Schedule::new(data.examples, train.epochs, share)));
+    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, &mode, Schedule::new(data.examples, train.epochs, share)));
 
     let record = RunRecord {
         run: begun.run,
@@ -177,10 +175,9 @@ pub fn run_master(
 
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
-        beat_every: (silence_limit / BEATS_WITHIN_LIMIT).max(1),
-        silence_limit,
-        edge_limit: (silence_limit / 2).max(1),
-        save_every: train.checkpoint.steps.map(|steps| steps.div_ceil(mode.steps())),
+        save_every: train.checkpoint.steps.map(|steps| mode.rounds_of(steps)),
+        share,
+        ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)
     };
     let rules = MasterOptions {
         min_workers: options.min_workers,

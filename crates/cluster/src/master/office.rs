@@ -6,19 +6,21 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select, unbounded};
 use paceline_data::Normaliser;
-use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{
     Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule, Told,
 };
+use paceline_exchange::sharing::{self, SharingOptions};
+use paceline_exchange::{Frame, MasterRules};
 use paceline_model::State;
-use paceline_train::{Event, RoundMode, Scores, Stop, Trainer};
+use paceline_train::{Event, Scores, Stop, Traffic, Trainer};
 
 use super::keep::{Begun, Keep, progress_at};
 use super::tally::Tally;
 use super::{Outcome, board};
 use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::mode::RunMode;
 use crate::record::Record;
 use crate::tracker::Board;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
@@ -29,6 +31,8 @@ use crate::wire::{JobText, Word};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long members have to hear that the run is over.
 const GOODBYE: Duration = Duration::from_millis(300);
+/// Steps of a lease in `shared`: a second or so of work, far more than it takes to get the next one.
+const STEPS_PER_LEASE: u64 = 16;
 /// How long the certificate of a member holds.
 const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,7 +43,7 @@ pub(super) struct Office<'a> {
     pub token: Option<&'a Token>,
     pub identity: Option<&'a MasterIdentity>,
     pub normaliser: Option<Normaliser>,
-    pub mode: RoundMode,
+    pub mode: RunMode,
     pub member: MemberOptions,
     pub keep: Keep,
     pub coordination: Box<dyn Coordination>,
@@ -57,11 +61,13 @@ pub(super) struct Known {
     link: LinkId,
     pub address: String,
     pub slots: usize,
+    /// In `shared`: what it last said of its messages.
+    pub traffic: Option<Traffic>,
 }
 
 /// What changes while a term lasts.
 pub(super) struct Term {
-    pub machine: Master,
+    pub machine: MasterRules,
     began: Instant,
     timer: Option<Now>,
     pub members: BTreeMap<Incarnation, Known>,
@@ -92,7 +98,15 @@ impl Office<'_> {
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Outcome, ClusterError> {
         let options = self.trainer.options();
-        let machine = Master::new(rules, self.record.term, begun.round, begun.rest.clone(), 0);
+        let (term, round, rest) = (self.record.term, begun.round, begun.rest.clone());
+        let machine = match &self.mode {
+            RunMode::Rounds(_) => MasterRules::Rounds(Master::new(rules, term, round, rest, 0)),
+            RunMode::Shared { .. } => {
+                let MemberOptions { save_every, share, .. } = self.member;
+                let sharing = SharingOptions { share, steps_per_lease: STEPS_PER_LEASE, save_every };
+                MasterRules::Sharing(sharing::Master::new(rules, sharing, term, round, rest, 0))
+            }
+        };
         self.events.master(&machine);
         let steps_per_epoch =
             (self.trainer.train_source().examples() as u64).div_ceil(options.step_examples().max(1) as u64);
@@ -104,7 +118,7 @@ impl Office<'_> {
             steps_per_epoch,
             epochs: options.epochs,
             steps: steps_per_epoch.saturating_mul(options.epochs),
-            resumed_at: if begun.is_resumed { begun.round * self.mode.steps() } else { 0 },
+            resumed_at: if begun.is_resumed { self.mode.iteration(begun.round) } else { 0 },
             instructions: paceline_nn::Instructions::detect().name(),
         });
         let mut term = Term {
@@ -251,7 +265,19 @@ impl Office<'_> {
                 term.states.insert(round, numbers.to_vec());
                 self.feed(term, MasterEvent::StateArrived(member, round, rest), tell)?;
             }
-            Word::Report { loss, weight, bytes_sent, .. } => term.tally.report(loss, weight, bytes_sent),
+            Word::SaveShared { view, epoch, vector, round } => {
+                term.states.insert(round, numbers.to_vec());
+                self.feed(term, MasterEvent::SharedStateArrived { member, view, epoch, round, vector }, tell)?;
+            }
+            Word::Report { loss, weight, bytes_sent, traffic } => {
+                term.tally.report(loss, weight, bytes_sent);
+                if let (Some(known), Some(traffic)) = (term.members.get_mut(&member), traffic) {
+                    known.traffic = Some(traffic);
+                    let iteration = self.mode.iteration(term.machine.counted());
+                    let step = iteration.saturating_sub(self.mode.iteration(term.epoch_began_at));
+                    tell(&Event::Threshold { worker: member as usize, epoch: term.epoch, step, iteration, traffic });
+                }
+            }
             Word::Failed { error } => {
                 let reason = format!("worker {member} cannot go on: {error}");
                 let stop = Word::ToMember(ToMember::Stop { reason: reason.clone(), rejoin: false });
@@ -305,9 +331,10 @@ impl Office<'_> {
             incarnation,
             job: self.text.clone(),
             options: self.member.clone(),
+            is_shared: matches!(self.mode, RunMode::Shared { .. }),
             identity: identity.map(|identity| identity.reveal_bytes()),
         };
-        term.members.insert(incarnation, Known { link, address: String::new(), slots });
+        term.members.insert(incarnation, Known { link, address: String::new(), slots, traffic: None });
         term.links.insert(link, incarnation);
         self.send(term, link, &welcome, &[]);
         self.feed(term, MasterEvent::Joined(incarnation), tell)
@@ -369,11 +396,11 @@ impl Office<'_> {
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Result<(), String>, ClusterError> {
         let Some(bytes) = term.states.remove(&round) else { return Ok(Err("its state did not arrive".into())) };
-        let (state, velocity) = match self.keep.state(self.trainer, self.mode, &bytes) {
+        let (state, velocity) = match self.keep.state(self.trainer, &self.mode, &bytes) {
             Ok(read) => read,
             Err(reason) => return Ok(Err(reason)),
         };
-        let progress = progress_at(self.mode, round, rest.epoch());
+        let progress = progress_at(&self.mode, round, rest.epoch());
         let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
         let is_finished = rest.clone().take(1).is_none();
         let saved = self.keep.save(model, velocity, self.record.run, self.record.term, round, rest, is_finished);
@@ -409,7 +436,9 @@ impl Office<'_> {
                 tell(&Event::WorkerJoined { worker: *worker, address, workers });
             }
             Told::WorkerLost { member, reason } => {
+                let traffic = term.members.get(member).and_then(|known| known.traffic);
                 tell(&Event::WorkerLost {
+                    residual: traffic.map(|traffic| traffic.residual_mass),
                     worker: *member,
                     reason: reason.clone(),
                     workers: workers.saturating_sub(1),
@@ -418,16 +447,20 @@ impl Office<'_> {
             Told::View { view, members, first, reason } => {
                 tell(&Event::View { view: *view, workers: members.clone(), round: *first, reason: reason.clone() });
             }
-            Told::RoundAgain { round } => tell(&Event::LeaseRepeated { round: *round }),
+            Told::RoundAgain { round } => tell(&Event::LeaseRepeated { round: *round, worker: None, examples: None }),
             Told::Counted { round, assignment } => {
-                if assignment.epoch != term.epoch {
-                    (term.epoch, term.epoch_began_at) = (assignment.epoch, round - 1);
-                }
-                let step = (round - 1 - term.epoch_began_at) * self.mode.steps();
-                let iteration = round * self.mode.steps();
-                if let Some(event) = term.tally.count(assignment.epoch, step, iteration, assignment.examples()) {
-                    tell(&event);
-                }
+                self.count(term, assignment.epoch, *round, assignment.examples(), tell);
+            }
+            Told::Shared { epoch, spans, counted, .. } => {
+                let examples = spans.iter().map(|span| span.len()).sum();
+                self.count(term, *epoch, *counted, examples, tell);
+            }
+            Told::TakenBack { spans, .. } => {
+                term.tally.take_back(spans.iter().map(|span| span.len()).sum());
+            }
+            Told::LeaseAgain { member, examples } => {
+                let (round, worker, examples) = (term.machine.counted(), Some(*member), Some(*examples));
+                tell(&Event::LeaseRepeated { round, worker, examples });
             }
             Told::EpochDone { epoch, round } => {
                 tell(&term.tally.epoch_ends(*epoch));
@@ -445,14 +478,34 @@ impl Office<'_> {
         }
     }
 
+    /// Examples count, up to a round.
+    fn count(&self, term: &mut Term, epoch: u64, round: Round, examples: u64, tell: &mut dyn FnMut(&Event)) {
+        let before = match self.mode {
+            RunMode::Rounds(_) => round - 1,
+            RunMode::Shared { .. } => round - examples,
+        };
+        if epoch != term.epoch {
+            (term.epoch, term.epoch_began_at) = (epoch, before);
+        }
+        let step = self.mode.iteration(before).saturating_sub(self.mode.iteration(term.epoch_began_at));
+        if let Some(event) = term.tally.count(epoch, step, self.mode.iteration(round), examples) {
+            tell(&event);
+        }
+    }
+
     /// The state at the end of an epoch, when it has been published.
     fn due_for_judging(&self, term: &mut Term) -> Option<(u64, State)> {
         let round = term.checkpoint.0;
-        let epoch = term.ends.remove(&round)?;
+        // In `shared` others go on while a state is copied: it may have some of the next epoch.
+        let end = match self.mode {
+            RunMode::Rounds(_) => round,
+            RunMode::Shared { .. } => *term.ends.range(..=round).next_back()?.0,
+        };
+        let epoch = term.ends.remove(&end)?;
         term.ends.retain(|end, _| *end > round);
         let is_last = epoch + 1 == self.trainer.options().epochs;
         let is_wanted = !is_last && (epoch + 1) % self.trainer.options().evaluate_every == 0;
-        let (state, _) = self.keep.state(self.trainer, self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
+        let (state, _) = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
         Some((epoch, state))
     }
 
@@ -471,19 +524,19 @@ impl Office<'_> {
         if term.is_stopping {
             self.coordination.resign();
             let checkpoint = self.record.checkpoint.is_some().then_some(path);
-            tell(&Event::Paused { iteration: round * self.mode.steps(), checkpoint });
+            tell(&Event::Paused { iteration: self.mode.iteration(round), checkpoint });
             tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
             return Ok(Outcome { scores: None, stopped: true });
         }
         let seconds = term.tally.seconds();
-        let read = self.keep.state(self.trainer, self.mode, &term.checkpoint.1);
+        let read = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1);
         let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
         let scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
         let epochs = self.trainer.options().epochs;
         if let Some(scores) = &scores {
             tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
         }
-        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(self.mode, round, epochs), 0);
+        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(&self.mode, round, epochs), 0);
         let path = self.keep.model_path();
         model.save(&path)?;
         tell(&Event::Finished {

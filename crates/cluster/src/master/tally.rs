@@ -59,6 +59,12 @@ impl Tally {
         Some(Event::Step { epoch, step, iteration, loss, examples_per_second })
     }
 
+    /// Examples that were counted come again.
+    pub(super) fn take_back(&mut self, examples: u64) {
+        self.examples -= examples.min(self.examples);
+        self.epoch_examples -= examples.min(self.epoch_examples);
+    }
+
     pub(super) fn epoch_ends(&mut self, epoch: u64) -> Event {
         let seconds = self.epoch_began.elapsed().as_secs_f64();
         let loss = self.epoch_loss.0 / self.epoch_loss.1.max(f64::MIN_POSITIVE);

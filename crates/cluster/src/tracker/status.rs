@@ -33,13 +33,13 @@ pub struct RunStatus {
     pub epoch: u64,
     /// How many there will be.
     pub epochs: u64,
-    /// The last round that counts.
+    /// The last round that counts; in `shared`, the examples that count.
     pub round: u64,
     /// Examples of this epoch that count.
     pub examples_counted: u64,
     /// Examples of an epoch.
     pub examples: u64,
-    /// Rounds that were taken again without a worker that was lost.
+    /// Rounds, or leases, that were taken again without a worker that was lost.
     pub rounds_again: u64,
     /// Examples that were set aside because they were lost with two workers.
     pub examples_set_aside: u64,
@@ -71,10 +71,12 @@ pub struct MemberStatus {
     pub address: String,
     /// Milliseconds since it was last heard of.
     pub heard_ms_ago: u64,
-    /// The last round that it has completed.
+    /// The last round that it has completed; in `shared`, the last lease.
     pub round: u64,
     /// Replicas that it trains.
     pub slots: usize,
+    /// Leases that it holds and is not known to have done.
+    pub leases: usize,
 }
 
 /// A checkpoint.

@@ -4,9 +4,10 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::rounds::{Incarnation, Round, Schedule, Span};
-use paceline_train::RoundReplica;
+use paceline_train::{RoundReplica, SharedReplica};
 
 use super::buffers::Weighted;
+use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
 use crate::ClusterError;
 
 /// What it is asked to do, in order.
@@ -31,6 +32,8 @@ pub(super) enum Task {
         whom: Whom,
         round: Round,
     },
+    /// In `shared`.
+    Stream(Incarnation, StreamTask),
 }
 
 /// Who wants a state.
@@ -43,7 +46,14 @@ pub(super) enum Whom {
 pub(super) enum Done {
     Computed { of: Incarnation, round: Round, contribution: Weighted, loss: f64 },
     Snapshot { of: Incarnation, whom: Whom, round: Round, state: Vec<u8> },
+    Stream(Incarnation, StreamDone),
     Failed { of: Incarnation, error: String },
+}
+
+/// The replica of whatever mode the run has.
+pub(super) enum Replica {
+    Rounds(RoundReplica),
+    Shared(Box<SharedReplica>),
 }
 
 /// The thread, and the way to it. Both channels hold no more than the rules let be under way.
@@ -54,12 +64,17 @@ pub(super) struct Compute {
 }
 
 impl Compute {
-    pub(super) fn start(mut replica: RoundReplica) -> Result<Self, ClusterError> {
+    pub(super) fn start(mut replica: Replica) -> Result<Self, ClusterError> {
         let (tasks, inbox) = unbounded();
         let (outbox, done) = unbounded();
         let work = move || {
             for task in inbox {
-                if let Some(answer) = carry_out(&mut replica, task)
+                let answer = match (&mut replica, task) {
+                    (Replica::Rounds(replica), task) => carry_out(replica, task),
+                    (Replica::Shared(replica), Task::Stream(of, task)) => carry_out_in_stream(replica, of, task),
+                    (Replica::Shared(_), _) => None,
+                };
+                if let Some(answer) = answer
                     && outbox.send(answer).is_err()
                 {
                     return;
@@ -92,5 +107,6 @@ fn carry_out(replica: &mut RoundReplica, task: Task) -> Option<Done> {
         }
         Task::Adopt { of, state } => replica.adopt(&state).err().map(|error| Done::Failed { of, error }),
         Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
+        Task::Stream(..) => None,
     }
 }

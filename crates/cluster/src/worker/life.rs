@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, never, select};
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Round, Term};
+use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Term};
+use paceline_exchange::sharing::message::Order;
+use paceline_exchange::{MemberRules, sharing};
 use paceline_train::Stop;
 
 use super::buffers::{Buffers, Weighted};
 use super::compute::{Done, Task, Whom};
 use super::links::Links;
 use super::prepare::Prepared;
+use super::stream::{Former, Stream, StreamDone};
 use super::{WorkerEvent, WorkerOptions};
 use crate::ClusterError;
 use crate::record::Record;
@@ -49,23 +52,24 @@ pub(super) struct Life<'a> {
     address: &'a str,
     stop: &'a Stop,
     record: &'a mut Record,
-    master: LinkId,
+    pub(super) master: LinkId,
     began: Instant,
     run: u64,
     term: Term,
     known_term: Term,
     sequence: u64,
-    member: Option<Member>,
-    links: Links,
-    buffers: Buffers,
+    pub(super) member: Option<MemberRules>,
+    pub(super) links: Links,
+    pub(super) buffers: Buffers,
+    pub(super) stream: Stream,
     timer: Option<Now>,
     preparing: Option<Receiver<Result<Prepared, ClusterError>>>,
     leaving: Option<Instant>,
     /// Whether members speak TLS.
     is_encrypted: bool,
     ended: Option<Ended>,
-    loss: f64,
-    weight: f64,
+    pub(super) loss: f64,
+    pub(super) weight: f64,
     bytes_sent: u64,
     reported: Instant,
     looked: Instant,
@@ -99,6 +103,7 @@ impl<'a> Life<'a> {
             member: None,
             links: Links::new(0),
             buffers: Buffers::default(),
+            stream: Stream::new(),
             timer: None,
             preparing: None,
             leaving: None,
@@ -121,8 +126,8 @@ impl<'a> Life<'a> {
         self.began.elapsed().as_millis() as Now
     }
 
-    fn me(&self) -> Incarnation {
-        self.member.as_ref().map_or(0, Member::incarnation)
+    pub(super) fn me(&self) -> Incarnation {
+        self.member.as_ref().map_or(0, MemberRules::incarnation)
     }
 
     pub(super) fn run(
@@ -133,6 +138,7 @@ impl<'a> Life<'a> {
         loop {
             if let Some(ended) = self.ended.take() {
                 self.hang_up();
+                self.leave_behind(prepared);
                 return Ok(ended);
             }
             let wait = after(self.wait());
@@ -152,6 +158,14 @@ impl<'a> Life<'a> {
                 self.looked = Instant::now();
                 self.tick(prepared);
             }
+        }
+    }
+
+    /// What did not get to all others may go into the next incarnation.
+    fn leave_behind(&mut self, prepared: &mut Option<Prepared>) {
+        let me = self.me();
+        if let Some(ready) = prepared.as_mut().filter(|_| me > 0) {
+            ready.former = Some(Former { incarnation: me, messages: self.stream.of(me) });
         }
     }
 
@@ -268,7 +282,7 @@ impl<'a> Life<'a> {
             }
             Word::ToPeer(said) => {
                 if let Some(peer) = self.links.heard(link) {
-                    match self.take_numbers(peer, &said, numbers) {
+                    match self.take_numbers(peer, &said, numbers, prepared) {
                         Ok(()) => self.feed(MemberEvent::PeerSaid(peer, said), prepared),
                         Err(reason) => self.transport.close(link, &reason),
                     }
@@ -288,7 +302,7 @@ impl<'a> Life<'a> {
         tell: &mut dyn FnMut(&WorkerEvent),
     ) -> Result<(), ClusterError> {
         match word {
-            Word::Welcome { incarnation, job, options, identity } if self.member.is_none() => {
+            Word::Welcome { incarnation, job, options, is_shared, identity } if self.member.is_none() => {
                 if frame.term < self.known_term {
                     self.ended = Some(Ended::NotFound(format!(
                         "it rules term {}, but a newer master of term {} was seen",
@@ -303,7 +317,11 @@ impl<'a> Life<'a> {
                     self.transport.set_trust(Trust::member(&identity)?);
                 }
                 self.links = Links::new(incarnation);
-                let member = Member::new(options, incarnation, frame.term, self.now());
+                let (term, now) = (frame.term, self.now());
+                let member = match is_shared {
+                    true => MemberRules::Sharing(sharing::Member::new(options, incarnation, term, now)),
+                    false => MemberRules::Rounds(Member::new(options, incarnation, term, now)),
+                };
                 self.record.member(&member);
                 self.member = Some(member);
                 tell(&WorkerEvent::Joined { master: self.address.into(), worker: incarnation, job: job.name.clone() });
@@ -313,6 +331,10 @@ impl<'a> Life<'a> {
             Word::ToMember(said) => {
                 if let ToMember::View { plan, .. } = &said {
                     tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
+                }
+                if let ToMember::Sharing(Order::View(view)) = &said {
+                    let (members, round) = (view.members.clone(), view.round);
+                    tell(&WorkerEvent::View { view: view.view, members, round });
                 }
                 self.feed(MemberEvent::MasterSaid(frame.term, said), prepared);
             }
@@ -335,13 +357,19 @@ impl<'a> Life<'a> {
     }
 
     fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>) {
-        let proof = ready.proof.clone();
+        let (proof, was) = (ready.proof.clone(), ready.former.as_ref().map(|former| former.incarnation));
         *prepared = Some(ready);
         let address = self.transport.local_address().to_owned();
-        self.feed(MemberEvent::DataRead(proof, address), prepared);
+        self.feed(MemberEvent::DataRead(proof, address, was), prepared);
     }
 
-    fn take_numbers(&mut self, peer: Incarnation, said: &ToPeer, numbers: &[u8]) -> Result<(), String> {
+    fn take_numbers(
+        &mut self,
+        peer: Incarnation,
+        said: &ToPeer,
+        numbers: &[u8],
+        prepared: &Option<Prepared>,
+    ) -> Result<(), String> {
         let weighted = || {
             let (weight, values) = read_weighted(numbers).map_err(|error| error.to_string())?;
             Ok::<_, String>(Weighted { weight, values })
@@ -352,6 +380,7 @@ impl<'a> Life<'a> {
             ToPeer::Result { round } => self.buffers.fetched_result = Some((*round, weighted()?)),
             ToPeer::State { round } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
             ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
+            ToPeer::Sharing(word) => self.take_beside(word, numbers, prepared)?,
         }
         Ok(())
     }
@@ -363,7 +392,15 @@ impl<'a> Life<'a> {
                 (self.loss, self.weight) = (self.loss + loss, self.weight + contribution.weight);
                 self.buffers.set_own(round, contribution);
                 self.feed(MemberEvent::Computed(round), prepared);
-                self.report(round);
+                self.report();
+            }
+            Done::Stream(of, done) if of == me => self.take_stream_done(done, prepared),
+            // A step that was under way when the last incarnation ended.
+            Done::Stream(of, StreamDone::Stepped { message: Some(message), .. }) => {
+                let former = prepared.as_mut().and_then(|ready| ready.former.as_mut());
+                if let Some(former) = former.filter(|former| former.incarnation == of) {
+                    former.add(message);
+                }
             }
             Done::Snapshot { of, whom, round, state } if of == me => match whom {
                 Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state),
@@ -374,20 +411,21 @@ impl<'a> Life<'a> {
                 self.ended = Some(Ended::Failed(error));
             }
             // Of an incarnation that is over.
-            Done::Computed { .. } | Done::Snapshot { .. } | Done::Failed { .. } => {}
+            Done::Computed { .. } | Done::Snapshot { .. } | Done::Stream(..) | Done::Failed { .. } => {}
         }
     }
 
-    fn report(&mut self, round: Round) {
+    pub(super) fn report(&mut self) {
         if self.reported.elapsed() >= REPORT_EVERY {
             let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
-            self.send(self.master, &Word::Report { round, loss, weight, bytes_sent }, &[]);
+            let traffic = self.stream.traffic.take();
+            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic }, &[]);
             (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, Instant::now());
         }
     }
 
     /// Tells the rules what happened, and does what they say.
-    fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
+    pub(super) fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
         let now = self.now();
         let Some(member) = &mut self.member else { return };
         let mut missing = Vec::new();
@@ -461,6 +499,7 @@ impl<'a> Life<'a> {
             MemberAction::ServeState(peer, round) => task(Task::Snapshot { of: me, whom: Whom::Peer(peer), round })?,
             MemberAction::SaveState(round, rest) => task(Task::Snapshot { of: me, whom: Whom::Master(rest), round })?,
             MemberAction::Forget(view, round) => self.buffers.forget(view, round, me),
+            MemberAction::Sharing(act) => self.act(act, prepared)?,
             MemberAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
             MemberAction::End { reason, rejoin } => {
                 let is_rejoining = rejoin && self.leaving.is_none();
@@ -470,7 +509,7 @@ impl<'a> Life<'a> {
         Ok(Vec::new())
     }
 
-    fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8]) {
+    pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8]) {
         self.sequence += 1;
         let frame = word.frame(self.run, self.term, self.me(), self.sequence, numbers);
         // A link that takes nothing more is as good as down; what was said is said again when there is a new one.
@@ -479,7 +518,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn send_to_peer(&mut self, peer: Incarnation, message: ToPeer, numbers: &[u8]) {
+    pub(super) fn send_to_peer(&mut self, peer: Incarnation, message: ToPeer, numbers: &[u8]) {
         if let Some(link) = self.links.to(peer) {
             self.bytes_sent += numbers.len() as u64;
             self.send(link, &Word::ToPeer(message), numbers);

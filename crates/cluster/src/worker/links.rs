@@ -106,6 +106,11 @@ impl Links {
         None
     }
 
+    /// Peers that are reached.
+    pub(super) fn peers(&self) -> Vec<Incarnation> {
+        self.up.keys().copied().collect()
+    }
+
     pub(super) fn to(&self, peer: Incarnation) -> Option<LinkId> {
         self.up.get(&peer).copied()
     }

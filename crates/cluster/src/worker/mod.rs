@@ -5,6 +5,7 @@
 //! - [`run_worker`]: from one joining to the next.
 //! - `life`: one incarnation: the loop that carries out what the rules decide.
 //! - `compute`: the thread with the replica. `buffers`: the numbers of rounds under way.
+//! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `prepare`: the job and the data, read beside the loop.
 
 mod buffers;
@@ -12,6 +13,8 @@ mod compute;
 mod life;
 mod links;
 mod prepare;
+mod sharing;
+mod stream;
 
 use std::time::{Duration, Instant};
 

@@ -5,9 +5,11 @@ use std::path::{Component, Path};
 use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
-use paceline_train::{Job, RoundMode, RoundReplica};
+use paceline_train::{Job, RoundReplica, SharedReplica};
 
-use super::compute::Compute;
+use super::compute::{Compute, Replica};
+use super::stream::Former;
+use crate::mode::RunMode;
 use crate::wire::JobText;
 use crate::{ClusterError, prove};
 
@@ -16,6 +18,10 @@ pub(super) struct Prepared {
     pub job: JobText,
     pub proof: DataProof,
     pub compute: Compute,
+    /// Parameters of the network.
+    pub width: usize,
+    /// What the last incarnation had not brought to all others.
+    pub former: Option<Former>,
 }
 
 impl Prepared {
@@ -40,11 +46,16 @@ impl Prepared {
             within_root(spec)?;
         }
         let trainer = job.trainer(None, false, open)?;
-        let mode = &trainer.options().mode;
-        let mode = RoundMode::of(mode).ok_or(ClusterError::OtherMode { found: mode.name() })?;
         let proof = prove(&**trainer.train_source())?;
-        let replica = RoundReplica::new(&trainer, mode, slots.max(1), trainer.fit_normaliser()?)?;
-        Ok(Self { job: text, proof, compute: Compute::start(replica)? })
+        let (normaliser, slots) = (trainer.fit_normaliser()?, slots.max(1));
+        let replica = match RunMode::of(trainer.options())? {
+            RunMode::Rounds(mode) => Replica::Rounds(RoundReplica::new(&trainer, mode, slots, normaliser)?),
+            RunMode::Shared { options, .. } => {
+                Replica::Shared(Box::new(SharedReplica::new(&trainer, options, slots, normaliser)?))
+            }
+        };
+        let width = trainer.network().parameter_count();
+        Ok(Self { job: text, proof, compute: Compute::start(replica)?, width, former: None })
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod bitmap;
 pub(crate) mod dense;
 pub(crate) mod sparse;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The ways a message is written.
 ///
@@ -32,7 +32,7 @@ use serde::Serialize;
 /// A section ends in the byte of its last bit, and what is left of that byte is 0. A gap is the number of elements that
 /// are not sent between one that is and the one before it. A sign bit is 1 for `-threshold`. In a dense message the
 /// threshold is 0 and `sent` is the number of elements. `k` is 0 in all but sparse messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// Golomb-Rice coded gaps, and a sign each: about the entropy of random places, at any sparsity.

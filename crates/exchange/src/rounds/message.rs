@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Incarnation, Plan, Round, ViewNumber};
+use crate::sharing::message::{Order, PeerWord, Report};
 
 /// What a worker's data is, so that all train on the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +12,18 @@ pub struct DataProof {
     pub examples: u64,
     /// A digest of a sample of them.
     pub fingerprint: u64,
+}
+
+impl DataProof {
+    /// Why data that was found is not this, if it is not.
+    pub(crate) fn differs(&self, found: &DataProof) -> Option<String> {
+        (found != self).then(|| {
+            format!(
+                "expected {} training examples with fingerprint {:016x}, found {} with {:016x}; all workers must read the same data",
+                self.examples, self.fingerprint, found.examples, found.fingerprint
+            )
+        })
+    }
 }
 
 /// What a member says to the master.
@@ -22,6 +35,8 @@ pub enum ToMaster {
         data: DataProof,
         /// Where peers connect to.
         address: String,
+        /// Who this process was before.
+        was: Option<Incarnation>,
     },
     /// Still there; the number comes back in [`ToMember::Renew`].
     Beat {
@@ -51,6 +66,8 @@ pub enum ToMaster {
     },
     /// Wants to go; what it holds comes back without blame.
     Leave,
+    /// What is said in `shared` only.
+    Sharing(Report),
 }
 
 /// What the master says to a member.
@@ -86,6 +103,8 @@ pub enum ToMember {
         /// Whether it may join again.
         rejoin: bool,
     },
+    /// What is said in `shared` only.
+    Sharing(Order),
 }
 
 /// What members say to each other. Contributions, results and states carry their numbers beside these words.
@@ -125,4 +144,6 @@ pub enum ToPeer {
         /// The round.
         round: Round,
     },
+    /// What is said in `shared` only.
+    Sharing(PeerWord),
 }

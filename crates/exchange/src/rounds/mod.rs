@@ -31,6 +31,16 @@ pub use plan::Plan;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, Schedule, Share, Span};
 pub use told::Told;
 
+/// Why a run ends that must not leave examples out.
+pub(crate) fn poison(epoch: u64, span: Span) -> String {
+    format!(
+        "examples {} to {} of the order of epoch {} were lost with two workers; look at them, or run without `--on-poison stop`",
+        span.start,
+        span.end - 1,
+        epoch + 1
+    )
+}
+
 /// One master's rule; a greater one fences all smaller ones.
 pub type Term = u64;
 /// One worker process from one joining to its leaving; never used again.

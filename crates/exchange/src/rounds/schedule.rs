@@ -36,6 +36,16 @@ pub enum Share {
     Together(u64),
 }
 
+impl Share {
+    /// Examples that one of so many members takes.
+    pub fn each(&self, members: usize) -> u64 {
+        match self {
+            Share::Each(each) => (*each).max(1),
+            Share::Together(all) => (all / members.max(1) as u64).max(1),
+        }
+    }
+}
+
 /// What every member takes in one round. All of it is of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
@@ -95,11 +105,9 @@ impl Schedule {
     /// What the members of a view take in the next round; none when all epochs are done.
     pub fn take(&mut self, members: usize) -> Option<Assignment> {
         if self.left() == 0 {
-            if self.epoch + 1 >= self.epochs {
+            if !self.next_epoch() {
                 return None;
             }
-            (self.epoch, self.cursor) = (self.epoch + 1, 0);
-            self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
         }
         let count = members as u64;
         let wanted = match self.share {
@@ -109,6 +117,24 @@ impl Schedule {
         let total = wanted.max(1).min(self.left());
         let slices = (0..count).map(|n| self.cut(total * (n + 1) / count - total * n / count)).collect();
         Some(Assignment { epoch: self.epoch, slices, ends_epoch: self.left() == 0 })
+    }
+
+    /// Takes up to so many examples of the epoch for one member; none when nothing of it is left.
+    pub fn take_some(&mut self, wanted: u64) -> Option<Vec<Span>> {
+        match wanted.max(1).min(self.left()) {
+            0 => None,
+            wanted => Some(self.cut(wanted)),
+        }
+    }
+
+    /// Goes on to the next epoch, if nothing of this one is left and there is one.
+    pub fn next_epoch(&mut self) -> bool {
+        if self.left() > 0 || self.epoch + 1 >= self.epochs {
+            return false;
+        }
+        (self.epoch, self.cursor) = (self.epoch + 1, 0);
+        self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
+        true
     }
 
     /// The next examples: what came back goes first.
@@ -185,6 +211,22 @@ impl Schedule {
             let taken = pieces.into_iter().filter(|span| !span.is_empty() && span.losses < LOSSES_UNTIL_SET_ASIDE);
             self.holes.extend(taken);
         }
+    }
+
+    /// What of these spans of an epoch nobody has taken.
+    pub fn not_taken(&self, epoch: u64, spans: &[Span]) -> Vec<Span> {
+        match epoch.cmp(&self.epoch) {
+            std::cmp::Ordering::Less => return Vec::new(),
+            std::cmp::Ordering::Greater => return spans.to_vec(),
+            std::cmp::Ordering::Equal => {}
+        }
+        let ahead = Span { start: self.cursor, end: self.examples, losses: 0 };
+        let both = |span: &Span, left: &Span| {
+            let (start, end) = (span.start.max(left.start), span.end.min(left.end));
+            (start < end).then_some(Span { start, end, losses: span.losses })
+        };
+        let left = |span: &Span| self.holes.iter().chain([&ahead]).filter_map(|left| both(span, left)).collect::<Vec<_>>();
+        spans.iter().flat_map(left).collect()
     }
 
     /// What is marked and will not be taken, with its epoch.
@@ -269,6 +311,18 @@ mod tests {
         assert_eq!(returned.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 8), span(8, 10)]]));
         assert_eq!(schedule.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 6)]]));
         assert_eq!(schedule.take(1).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![span(6, 10)]], true)));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_ahead_or_has_come_back() {
+        let mut schedule = Schedule::new(20, 2, Share::Each(8));
+        schedule.take(1);
+        schedule.give_back(&[span(2, 4)], false);
+        assert_eq!(schedule.not_taken(0, &[span(3, 6), span(7, 10)]), [span(3, 4), span(8, 10)]);
+        assert_eq!(schedule.not_taken(1, &[span(3, 6)]), [span(3, 6)]);
+        schedule.take_some(20);
+        assert!(schedule.next_epoch());
+        assert_eq!(schedule.not_taken(0, &[span(3, 6)]), []);
     }
 
     #[test]

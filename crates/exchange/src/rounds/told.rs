@@ -39,6 +39,35 @@ pub enum Told {
         /// Who took what.
         assignment: Assignment,
     },
+    /// In `shared`: another member holds what was done with these examples, so they are counted.
+    Shared {
+        /// Who took them.
+        member: Incarnation,
+        /// The epoch, from 0.
+        epoch: u64,
+        /// Their places in its order.
+        spans: Vec<Span>,
+        /// Examples that count, of all epochs.
+        counted: Round,
+    },
+    /// In `shared`: a member was lost, and all who held what it had done with these: they come again.
+    TakenBack {
+        /// Who took them.
+        member: Incarnation,
+        /// The epoch, from 0.
+        epoch: u64,
+        /// Their places in its order.
+        spans: Vec<Span>,
+        /// Examples that count, of all epochs.
+        counted: Round,
+    },
+    /// In `shared`: examples that a lost member had been given and that nobody knows to be done come again.
+    LeaseAgain {
+        /// Who had them.
+        member: Incarnation,
+        /// How many.
+        examples: u64,
+    },
     /// All examples of an epoch are counted or set aside.
     EpochDone {
         /// The epoch, from 0.

@@ -15,6 +15,7 @@ pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
 use paceline_model::State;
 pub(crate) use shared::RESIDUAL;
+pub(crate) use shared::Tally;
 pub use shared::{Combine, Shared, SharedOptions, Traffic};
 pub use solo::Solo;
 pub use sync::Synchronous;

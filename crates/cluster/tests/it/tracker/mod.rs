@@ -43,8 +43,8 @@ fn status() -> RunStatus {
         view: 7,
         view_first_round: 300,
         members: vec![
-            MemberStatus { id: 3, address: "10.0.0.2:4711".to_owned(), heard_ms_ago: 120, round: 318, slots: 2 },
-            MemberStatus { id: 5, address: "a \"b\" \\ c\nd".to_owned(), heard_ms_ago: 0, round: 317, slots: 1 },
+            MemberStatus { id: 3, address: "10.0.0.2:4711".to_owned(), heard_ms_ago: 120, round: 318, slots: 2, leases: 1 },
+            MemberStatus { id: 5, address: "a \"b\" \\ c\nd".to_owned(), heard_ms_ago: 0, round: 317, slots: 1, leases: 2 },
         ],
         epoch: 2,
         epochs: 5,

@@ -177,6 +177,8 @@ impl Master {
                 self.lose(member, format!("its connection ended: {reason}"), true, now)
             }
             MasterEvent::StateArrived(member, round, rest) => self.take_state(member, round, rest),
+            // Of the other mode.
+            MasterEvent::SharedStateArrived { round, .. } => self.actions.push(MasterAction::Discard(round)),
             MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason),
             MasterEvent::Asked(operator) => self.obey(operator),
             MasterEvent::Tick => {}
@@ -185,7 +187,7 @@ impl Master {
 
     fn hear(&mut self, member: Incarnation, message: ToMaster, now: Now) {
         match message {
-            ToMaster::Ready { data, address } => self.admit(member, data, address, now),
+            ToMaster::Ready { data, address, .. } => self.admit(member, data, address, now),
             ToMaster::Beat { beat } => {
                 self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.paused }));
             }
@@ -206,16 +208,13 @@ impl Master {
             }
             ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
             ToMaster::Leave => self.lose(member, "it left".into(), false, now),
+            // Of the other mode.
+            ToMaster::Sharing(_) => {}
         }
     }
 
     fn admit(&mut self, member: Incarnation, data: DataProof, address: String, now: Now) {
-        let expected = &self.options.data;
-        if data != *expected {
-            let reason = format!(
-                "expected {} training examples with fingerprint {:016x}, found {} with {:016x}; all workers must read the same data",
-                expected.examples, expected.fingerprint, data.examples, data.fingerprint
-            );
+        if let Some(reason) = self.options.data.differs(&data) {
             self.candidates.remove(&member);
             self.actions.push(MasterAction::Send(member, ToMember::Stop { reason, rejoin: false }));
             self.actions.push(MasterAction::Close(member));

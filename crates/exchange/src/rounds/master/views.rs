@@ -6,7 +6,7 @@ use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
 use crate::planted::has;
-use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber};
+use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
 
 /// A view that a pair of members brings down oftener than this goes on without one of them.
 const FAILURES_OF_AN_EDGE: u32 = 2;
@@ -92,13 +92,7 @@ impl Master {
         if let Some(epoch) = held.map(|h| h.epoch).filter(|_| !aside.is_empty()) {
             self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: aside.clone() }));
             if self.options.stops_on_poison {
-                let span = aside[0];
-                self.end(Some(format!(
-                    "examples {} to {} of the order of epoch {} were lost with two workers; look at them, or run without `--on-poison stop`",
-                    span.start,
-                    span.end - 1,
-                    epoch + 1
-                )));
+                self.end(Some(poison(epoch, aside[0])));
                 return;
             }
         }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Told};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Told, ViewNumber};
+use crate::sharing::Have;
 
 /// What the job and the command line decide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,20 @@ pub enum MasterEvent {
     LinkLost(Incarnation, String),
     /// The state of a round has arrived from a member, with what is left behind it; the driver holds it, safe on the disk.
     StateArrived(Incarnation, Round, Schedule),
+    /// In `shared`: a state has arrived from a member in a view, for a checkpoint of an epoch, with the messages that are in it; the
+    /// driver holds it, safe on the disk, under the number of examples that are in it.
+    SharedStateArrived {
+        /// Who.
+        member: Incarnation,
+        /// The view.
+        view: ViewNumber,
+        /// The epoch.
+        epoch: u64,
+        /// The examples.
+        round: Round,
+        /// The messages.
+        vector: Vec<(Incarnation, Have)>,
+    },
     /// The checkpoint of a round could not be published; the one before stays.
     SaveFailed(Round, String),
     /// An operator asks.

@@ -162,7 +162,7 @@ impl Member {
 
     fn happen(&mut self, event: MemberEvent, now: Now) {
         match event {
-            MemberEvent::DataRead(data, address) => self.tell(ToMaster::Ready { data, address }),
+            MemberEvent::DataRead(data, address, was) => self.tell(ToMaster::Ready { data, address, was }),
             MemberEvent::MasterSaid(term, message) => {
                 // A greater term is another master's: this incarnation knows only its own.
                 if term == self.term {
@@ -188,7 +188,8 @@ impl Member {
             }
             MemberEvent::MasterLost(reason) => self.end(format!("the master is gone: {reason}"), true),
             MemberEvent::AskedToLeave => self.tell(ToMaster::Leave),
-            MemberEvent::Tick => {}
+            // Of the other mode.
+            MemberEvent::Sharing(_) | MemberEvent::Tick => {}
         }
     }
 
@@ -216,7 +217,7 @@ impl Member {
             {
                 self.begin(*plan, addresses, holders, now);
             }
-            ToMember::Prepare { .. } | ToMember::View { .. } => {}
+            ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
             ToMember::Renew { beat, paused } => {
                 if let Some(sent) = self.beats_sent.remove(&beat) {
                     self.lease_until = self.lease_until.max(sent + self.options.silence_limit);

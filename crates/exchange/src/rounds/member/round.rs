@@ -56,6 +56,8 @@ impl Member {
                 }
             }
             ToPeer::State { round } => self.adopt(round),
+            // Of the other mode.
+            ToPeer::Sharing(_) => {}
         }
     }
 

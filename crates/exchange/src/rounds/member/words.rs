@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Span, Term, ViewNumber};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Span, Term, ViewNumber};
+use crate::sharing::{Act, Happened};
 
 /// What a member is told when it joins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,13 +17,34 @@ pub struct MemberOptions {
     pub edge_limit: Now,
     /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
     pub save_every: Option<Round>,
+    /// In `shared`: examples of a step.
+    pub share: Share,
+    /// In `shared`: own messages that not everybody has taken, at most.
+    pub window_messages: u64,
+    /// In `shared`: their bytes, at most.
+    pub window_bytes: u64,
+}
+
+impl MemberOptions {
+    /// Limits that follow from how long a member may be silent, in milliseconds.
+    pub fn within(silence_limit: Now, beats: u64) -> Self {
+        Self {
+            beat_every: (silence_limit / beats.max(1)).max(1),
+            silence_limit,
+            edge_limit: (silence_limit / 2).max(1),
+            save_every: None,
+            share: Share::Each(1),
+            window_messages: 128,
+            window_bytes: 64 << 20,
+        }
+    }
 }
 
 /// What happens to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberEvent {
-    /// The data is there, and where peers connect to.
-    DataRead(DataProof, String),
+    /// The data is there, where peers connect to, and who this process was before.
+    DataRead(DataProof, String, Option<Incarnation>),
     /// The master says something, in its term.
     MasterSaid(Term, ToMember),
     /// A peer says something; the numbers that came with it are kept by the driver.
@@ -39,6 +61,8 @@ pub enum MemberEvent {
     MasterLost(String),
     /// This process is asked to go.
     AskedToLeave,
+    /// What happens in `shared` only.
+    Sharing(Happened),
     /// A timer rang, or nothing did.
     Tick,
 }
@@ -115,6 +139,8 @@ pub enum MemberAction {
     SaveState(Round, Schedule),
     /// Contributions and sums of older views, and of rounds up to this one, are not needed any more.
     Forget(ViewNumber, Round),
+    /// What is done in `shared` only.
+    Sharing(Act),
     /// Rings at the latest then.
     SetTimer(Now),
     /// This incarnation is over, for this reason; the process may join again as another one.

@@ -14,7 +14,7 @@ pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
 
 use self::dump::Dump;
-use self::traffic::Tally;
+pub(crate) use self::traffic::Tally;
 use super::board::Board;
 use super::{Exchange, Exchanged, Memory, Reduced};
 use crate::Error;

@@ -1,8 +1,8 @@
 use paceline_exchange::{Clipped, Encoder, Form, Sent};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a replica has sent in the steps since it was last asked, and what it keeps back.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// The share of the parameters that a step sent, in the mean.
     pub sparsity: f64,
@@ -10,6 +10,8 @@ pub struct Traffic {
     pub threshold: f32,
     /// The square root of the sum of the squares of what was not sent yet.
     pub residual_norm: f64,
+    /// The sum of the magnitudes of what was not sent yet: what would be lost with the replica.
+    pub residual_mass: f64,
     /// Bytes that a step sent, in the mean.
     pub bytes_per_step: f64,
     /// How the last message was written, if there was any.
@@ -20,7 +22,7 @@ pub struct Traffic {
 
 /// What the steps since the last report add up to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     steps: u64,
     sparsity: f64,
     bytes: u64,
@@ -31,7 +33,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// A step. What sends no element is no message.
-    pub(super) fn add(&mut self, sent: &Sent) {
+    pub(crate) fn add(&mut self, sent: &Sent) {
         self.steps += 1;
         self.threshold = sent.threshold;
         if sent.count > 0 {
@@ -42,17 +44,19 @@ impl Tally {
     }
 
     /// What was taken from the residual.
-    pub(super) fn clip(&mut self, clipped: Clipped) {
+    pub(crate) fn clip(&mut self, clipped: Clipped) {
         self.clipped += clipped.mass;
     }
 
     /// The report, and a new beginning; nothing to report without a step.
-    pub(super) fn take(&mut self, encoder: &Encoder) -> Option<Traffic> {
+    pub(crate) fn take(&mut self, encoder: &Encoder) -> Option<Traffic> {
         let Self { steps, sparsity, bytes, threshold, form, clipped } = std::mem::take(self);
-        (steps > 0).then(|| Traffic {
+        let norms = if steps > 0 { encoder.norms() } else { return None };
+        Some(Traffic {
             sparsity: sparsity / steps as f64,
             threshold,
-            residual_norm: encoder.norms().l2,
+            residual_norm: norms.l2,
+            residual_mass: norms.l1,
             bytes_per_step: bytes as f64 / steps as f64,
             form,
             clipped,
@@ -79,10 +83,11 @@ mod tests {
         }
         let traffic = tally.take(&encoder).expect("two steps");
         let residual_norm = (0.5f64 + f64::from(0.1f32).powi(2)).sqrt();
+        let residual_mass = 1.0 + f64::from(0.1f32);
         let (bytes_per_step, form) = (bytes as f64 / 2.0, Some(Form::Sparse));
         assert_eq!(
             traffic,
-            Traffic { sparsity: 0.25, threshold: 2.0, residual_norm, bytes_per_step, form, clipped: 0.0 }
+            Traffic { sparsity: 0.25, threshold: 2.0, residual_norm, residual_mass, bytes_per_step, form, clipped: 0.0 }
         );
         assert_eq!(tally.take(&encoder), None);
     }

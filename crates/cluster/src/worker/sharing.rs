@@ -1,0 +1,118 @@
+//! What a worker does in `shared`, carried out.
+
+use paceline_exchange::Message;
+use paceline_exchange::rounds::message::ToPeer;
+use paceline_exchange::rounds::{Incarnation, MemberEvent};
+use paceline_exchange::sharing::message::PeerWord;
+use paceline_exchange::sharing::{Act, Happened};
+
+use super::compute::Task;
+use super::life::Life;
+use super::prepare::Prepared;
+use super::stream::{Bytes, StreamDone, StreamTask};
+use crate::wire::{Word, read_values, write_values};
+
+impl Life<'_> {
+    pub(super) fn act(&mut self, act: Act, prepared: &mut Option<Prepared>) -> Result<(), String> {
+        let me = self.me();
+        let ready = prepared.as_ref().ok_or("the data is not read yet")?;
+        let task = |task: StreamTask| -> Result<(), String> {
+            let sent = ready.compute.tasks.send(Task::Stream(me, task));
+            sent.map_err(|_| "the thread that computes is gone".to_owned())
+        };
+        match act {
+            Act::Step { epoch, iteration, spans, encodes } => {
+                let tells = self.stream.tells();
+                task(StreamTask::Step { epoch, iteration, spans, encodes, tells })?;
+            }
+            Act::Keep { origin, sequence } => {
+                let message = self.stream.arrived.take().ok_or("the message that came is missing")?;
+                self.stream.keep(origin, sequence, message);
+            }
+            Act::Apply { origin, sequence } => task(StreamTask::Apply(self.kept(origin, sequence)?))?,
+            Act::Forget { origin, up_to } => self.stream.forget(origin, up_to),
+            Act::Send { to, sequence, covered, examples, stable } => {
+                let message = self.kept(me, sequence)?;
+                let word = PeerWord::Update { sequence, covered, examples, stable };
+                self.send_to_peer(to, ToPeer::Sharing(word), &message);
+            }
+            Act::Relay { to, origin, sequence, covered, examples } => {
+                let message = self.kept(origin, sequence)?;
+                let word = PeerWord::Relayed { origin, sequence, covered, examples };
+                self.send_to_peer(to, ToPeer::Sharing(word), &message);
+            }
+            Act::Snapshot => task(StreamTask::Snapshot)?,
+            Act::SendSnapshot { to, view, vector, round } => {
+                let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
+                self.send_to_peer(to, ToPeer::Sharing(PeerWord::Snapshot { view, vector, round }), &state);
+            }
+            Act::SaveSnapshot { view, epoch, vector, round } => {
+                let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
+                self.send(self.master, &Word::SaveShared { view, epoch, vector, round }, &state);
+            }
+            Act::DropSnapshot => drop(self.stream.copies.pop_front()),
+            Act::Adopt { former } => {
+                let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;
+                let of = |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
+                task(StreamTask::Adopt { state, void: former.and_then(of) })?;
+            }
+            Act::Members(members) => task(StreamTask::Members(members))?,
+        }
+        Ok(())
+    }
+
+    fn kept(&self, origin: Incarnation, sequence: u64) -> Result<Bytes, String> {
+        self.stream.get(origin, sequence).ok_or_else(|| format!("message {sequence} of worker {origin} is missing"))
+    }
+
+    /// Takes what came beside a word of a peer, if it is what it should be.
+    pub(super) fn take_beside(&mut self, word: &PeerWord, numbers: &[u8], prepared: &Option<Prepared>) -> Result<(), String> {
+        let Some(ready) = prepared else { return Err("no data is read here yet".into()) };
+        match word {
+            PeerWord::Update { .. } | PeerWord::Relayed { .. } => {
+                let message = Message::read(numbers).map_err(|error| error.to_string())?;
+                if message.elements() != ready.width {
+                    let (expected, found) = (ready.width, message.elements());
+                    return Err(format!("expected a message about {expected} parameters, found one about {found}"));
+                }
+                self.stream.arrived = Some(numbers.into());
+            }
+            PeerWord::Snapshot { round, .. } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
+            PeerWord::Running => {
+                let running = read_values(numbers).map_err(|error| error.to_string())?;
+                let task = Task::Stream(self.me(), StreamTask::MeetRunning(running));
+                // Without the thread there is nothing to keep together.
+                let _ = ready.compute.tasks.send(task);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_stream_done(&mut self, done: StreamDone, prepared: &mut Option<Prepared>) {
+        let me = self.me();
+        match done {
+            StreamDone::Stepped { message, loss, traffic, running } => {
+                (self.loss, self.weight) = (self.loss + loss.sum, self.weight + loss.weight);
+                self.stream.traffic = traffic.or(self.stream.traffic);
+                let bytes = message.as_ref().map(|message| message.len() as u64);
+                let next = self.member.as_ref().and_then(|member| member.sharing()).map(|member| member.own_sequence() + 1);
+                if let (Some(message), Some(next)) = (message, next) {
+                    self.stream.keep(me, next, message);
+                }
+                self.feed(MemberEvent::Sharing(Happened::Stepped { bytes }), prepared);
+                if !running.is_empty() {
+                    let numbers = write_values(&running);
+                    for peer in self.links.peers() {
+                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running), &numbers);
+                    }
+                }
+                self.report();
+            }
+            StreamDone::Copied(state) => {
+                self.stream.copies.push_back(state);
+                self.feed(MemberEvent::Sharing(Happened::SnapshotTaken), prepared);
+            }
+        }
+    }
+}

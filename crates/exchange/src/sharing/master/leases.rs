@@ -1,0 +1,99 @@
+//! Who is given which examples, and what counts: what another member, or a checkpoint, holds the messages of.
+
+use super::super::message::Order;
+use super::{Holding, Incarnation, Lease, Mark, Master, Planted, Stage, Told};
+use crate::rounds::Span;
+
+impl Master {
+    /// Another member, or all others, hold what a member has done up to here.
+    pub(super) fn cover(&mut self, member: Incarnation, one: Mark, all: Mark) {
+        let Some(holding) = self.holdings.get_mut(&member) else { return };
+        holding.all = holding.all.max(all);
+        self.count_up_to(member, one);
+    }
+
+    pub(super) fn count_up_to(&mut self, member: Incarnation, mark: Mark) {
+        let Some(Holding { leases, one, .. }) = self.holdings.get_mut(&member) else { return };
+        if mark <= *one {
+            return;
+        }
+        let before = std::mem::replace(one, mark);
+        let parts = |lease: &Lease| {
+            let part = lease.part(lease.done_at(before), lease.done_at(mark));
+            (!part.is_empty()).then_some((lease.epoch, part))
+        };
+        let counted: Vec<(u64, Vec<Span>)> = leases.iter().filter_map(parts).collect();
+        for (epoch, spans) in counted {
+            self.count(member, epoch, spans);
+        }
+    }
+
+    pub(super) fn count(&mut self, member: Incarnation, epoch: u64, spans: Vec<Span>) {
+        self.counted += spans.iter().map(Span::len).sum::<u64>();
+        self.tell(Told::Shared { member, epoch, spans, counted: self.counted });
+        if self.sharing.save_every.is_some_and(|every| self.counted >= self.saved.0 + every) {
+            self.save_wanted = true;
+        }
+    }
+
+    /// Whatever follows from how things are: leases for those that want some, the next epoch, a checkpoint, the end.
+    pub(super) fn go_on(&mut self) {
+        loop {
+            self.grant();
+            if !self.epoch_ends() {
+                break;
+            }
+        }
+        self.ask_for_state();
+    }
+
+    fn grant(&mut self) {
+        let may = matches!(self.stage, Stage::Running | Stage::Preparing { .. }) && !self.paused && !self.stop_asked;
+        while let Some(member) = self.hungry.first().copied().filter(|_| may) {
+            // Short leases near the end, so that nobody waits long for the last one.
+            let (members, batch) = (self.members.len().max(1) as u64, self.sharing.share.each(self.members.len()));
+            let fair = (self.schedule.left() / (2 * members)).next_multiple_of(batch);
+            let wanted = fair.clamp(batch, batch * self.sharing.steps_per_lease.max(1));
+            let Some(spans) = self.schedule.take_some(wanted) else { return };
+            self.hungry.remove(&member);
+            self.next_lease += 1;
+            let (id, epoch, iteration) = (self.next_lease, self.schedule.epoch(), self.pace / batch);
+            let lease = Lease { id, epoch, spans, iteration };
+            self.pace += lease.examples() / members;
+            if let Some(holding) = self.holdings.get_mut(&member) {
+                holding.leases.push(lease.clone());
+            }
+            self.order(member, Order::Lease(lease));
+        }
+    }
+
+    /// An epoch ends when all of it is counted and every member holds every message about it.
+    fn epoch_ends(&mut self) -> bool {
+        if self.stage != Stage::Running || self.is_done || self.schedule.left() > 0 || !self.lost.is_empty() {
+            return false;
+        }
+        let up_to = |mark: fn(&Holding) -> Mark| {
+            let is_done = |holding: &Holding| {
+                holding.leases.iter().all(|lease| lease.done_at(mark(holding)) == lease.examples())
+            };
+            self.holdings.values().all(is_done)
+        };
+        if !up_to(|holding| holding.all) && !self.has(Planted::EndsAnEpochTooSoon) {
+            return false;
+        }
+        if !up_to(|holding| holding.one) {
+            // One that is alone has nobody to hold its messages but a checkpoint.
+            self.save_wanted |= self.members.len() == 1;
+            return false;
+        }
+        self.tell(Told::EpochDone { epoch: self.schedule.epoch(), round: self.counted });
+        self.save_wanted = self.saved.0 < self.counted;
+        self.asked = None;
+        self.is_done = !self.schedule.next_epoch();
+        if !self.is_done {
+            self.holdings.values_mut().for_each(|holding| holding.leases.clear());
+        }
+        self.end_if_done();
+        !self.is_done
+    }
+}

@@ -1,0 +1,401 @@
+//! The master's side of `shared`: membership, cuts, leases, what counts, checkpoints.
+
+mod leases;
+mod saving;
+mod views;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::message::{Order, Report};
+use super::{Have, Lease, LeaseId, Mark, Sequence};
+use crate::membership::{Patience, Roster, Waiting};
+use crate::planted::{Planted, has};
+use crate::rounds::message::{DataProof, ToMaster, ToMember};
+use crate::rounds::{
+    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Share, Term, Told, ViewNumber,
+};
+
+/// How leases are cut, and when checkpoints are taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharingOptions {
+    /// Examples of a step.
+    pub share: Share,
+    /// Steps of a lease; fewer near the end of an epoch.
+    pub steps_per_lease: u64,
+    /// A checkpoint after so many examples, and at the end of an epoch.
+    pub save_every: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    /// Too few members.
+    Waiting(Waiting),
+    /// Members say what they hold of those that are lost.
+    Preparing { reason: String, holds: BTreeMap<Incarnation, Holds> },
+    /// A view is at work.
+    Running,
+    Ended,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Holds {
+    has_state: bool,
+    /// Of each that is lost, and from where on it could be given to others.
+    have: BTreeMap<Incarnation, (Have, Sequence)>,
+}
+
+/// What a member was given of this epoch, and how far it is known to have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Holding {
+    leases: Vec<Lease>,
+    /// Another member holds its messages up to here, or a checkpoint does: so far it is counted.
+    one: Mark,
+    /// All members do.
+    all: Mark,
+}
+
+/// Why a member is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// It may have died of what it held.
+    ToBlame,
+    /// It may come again at once.
+    None,
+    /// It wants to go, or must.
+    Goes,
+}
+
+/// A member that is gone, until all others have the same of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Lost {
+    to_blame: bool,
+    holding: Holding,
+    /// From where on its leases have come back.
+    returned: Option<Mark>,
+}
+
+/// A master in one term.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Master {
+    options: MasterOptions,
+    sharing: SharingOptions,
+    term: Term,
+    view: ViewNumber,
+    stage: Stage,
+    roster: Roster,
+    /// Of the newest view that began.
+    members: Vec<Incarnation>,
+    /// Those of them that have a state with everything up to the cuts.
+    caught_up: BTreeSet<Incarnation>,
+    /// What nobody has been given.
+    schedule: Schedule,
+    holdings: BTreeMap<Incarnation, Holding>,
+    lost: BTreeMap<Incarnation, Lost>,
+    hungry: BTreeSet<Incarnation>,
+    next_lease: LeaseId,
+    /// Examples that were given out, each divided by the members there were.
+    pace: u64,
+    /// Examples that count, of all epochs.
+    counted: Round,
+    saved: (Round, Schedule),
+    saved_before: (Round, Schedule),
+    /// Whether a checkpoint is wanted, and who was asked for its state.
+    save_wanted: bool,
+    asked: Option<Incarnation>,
+    /// Who members were before, and up to where the messages of those that are gone counted.
+    former: BTreeMap<Incarnation, Incarnation>,
+    cuts: BTreeMap<Incarnation, Sequence>,
+    /// How often each pair could not reach each other.
+    edges: BTreeMap<(Incarnation, Incarnation), u32>,
+    is_done: bool,
+    paused: bool,
+    stop_asked: bool,
+    actions: Vec<MasterAction>,
+    planted: Option<Planted>,
+}
+
+impl Master {
+    /// A master whose newest checkpoint has so many examples in it, with this left to do.
+    pub fn new(
+        options: MasterOptions,
+        sharing: SharingOptions,
+        term: Term,
+        round: Round,
+        rest: Schedule,
+        now: Now,
+    ) -> Self {
+        Self {
+            options,
+            sharing,
+            term,
+            view: 0,
+            stage: Stage::Waiting(Waiting::new(now)),
+            roster: Roster::default(),
+            members: Vec::new(),
+            caught_up: BTreeSet::new(),
+            schedule: rest.clone(),
+            holdings: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            hungry: BTreeSet::new(),
+            next_lease: 0,
+            pace: round,
+            counted: round,
+            saved: (round, rest.clone()),
+            saved_before: (round, rest),
+            save_wanted: false,
+            asked: None,
+            former: BTreeMap::new(),
+            cuts: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            is_done: false,
+            paused: false,
+            stop_asked: false,
+            actions: Vec::new(),
+            planted: None,
+        }
+    }
+
+    /// Plants a mistake, for the simulator.
+    pub fn plant(&mut self, mistake: Option<Planted>) {
+        self.planted = mistake;
+    }
+
+    fn has(&self, mistake: Planted) -> bool {
+        has(self.planted, mistake)
+    }
+
+    /// The term.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The newest view, and who is in it.
+    pub fn view(&self) -> (ViewNumber, &[Incarnation]) {
+        (self.view, &self.members)
+    }
+
+    /// Examples that count.
+    pub fn counted(&self) -> Round {
+        self.counted
+    }
+
+    /// Members that are there, with when they were last heard of.
+    pub fn members(&self) -> impl Iterator<Item = (Incarnation, Now)> {
+        self.roster.heard()
+    }
+
+    /// The lease up to which a member is known to have come.
+    pub fn done(&self, member: Incarnation) -> Round {
+        self.holdings.get(&member).map_or(0, |holding| holding.one.lease)
+    }
+
+    /// Leases of a member that are not known to be done.
+    pub fn leases_out(&self, member: Incarnation) -> usize {
+        let out = |holding: &Holding| {
+            holding.leases.iter().filter(|lease| lease.done_at(holding.one) < lease.examples()).count()
+        };
+        self.holdings.get(&member).map_or(0, out)
+    }
+
+    /// Members that are lost and of which not all others are known to hold the same.
+    pub fn unsettled(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// What was left to do at the newest checkpoint.
+    pub fn rest(&self) -> Schedule {
+        self.saved.1.clone()
+    }
+
+    /// What this state is called.
+    pub fn phase(&self) -> &'static str {
+        match self.stage {
+            Stage::Waiting(_) => "waiting",
+            Stage::Preparing { .. } => "preparing",
+            Stage::Running if self.paused => "paused",
+            Stage::Running => "running",
+            Stage::Ended => "ended",
+        }
+    }
+
+    /// What happens, and what follows from it.
+    pub fn handle(&mut self, event: MasterEvent, now: Now) -> Vec<MasterAction> {
+        if self.stage != Stage::Ended {
+            self.happen(event, now);
+            self.find_silent(now);
+            self.wait_for_enough(now);
+            self.go_on();
+            self.set_timer(now);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn happen(&mut self, event: MasterEvent, now: Now) {
+        match event {
+            MasterEvent::Joined(member) => self.roster.join(member, now),
+            MasterEvent::Said(member, message) => {
+                if self.roster.hear(member, now) {
+                    self.hear(member, message, now);
+                }
+            }
+            MasterEvent::LinkLost(member, reason) => {
+                self.lose(member, format!("its connection ended: {reason}"), Fault::ToBlame, now);
+            }
+            MasterEvent::SharedStateArrived { member, view, epoch, round, vector } => {
+                self.take_state(member, view, epoch, round, &vector);
+            }
+            // Of the other modes.
+            MasterEvent::StateArrived(_, round, _) => self.actions.push(MasterAction::Discard(round)),
+            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason),
+            MasterEvent::Asked(operator) => self.obey(operator),
+            MasterEvent::Tick => {}
+        }
+    }
+
+    fn hear(&mut self, member: Incarnation, message: ToMaster, now: Now) {
+        match message {
+            ToMaster::Ready { data, address, was } => self.admit(member, data, address, was, now),
+            ToMaster::Beat { beat } => {
+                let paused = self.paused || matches!(self.stage, Stage::Waiting(_));
+                self.send(member, ToMember::Renew { beat, paused });
+            }
+            ToMaster::Sharing(report) => self.hear_report(member, report, now),
+            ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
+            ToMaster::Leave => self.lose(member, "it left".into(), Fault::Goes, now),
+            // Of the other modes.
+            ToMaster::Frozen { .. } | ToMaster::Done { .. } => {}
+        }
+    }
+
+    fn hear_report(&mut self, member: Incarnation, report: Report, now: Now) {
+        match report {
+            Report::Holds { view, has_state, have } => self.take_holds(member, view, has_state, have, now),
+            Report::CaughtUp { view } => self.take_caught_up(member, view),
+            Report::Wants => {
+                if self.holdings.contains_key(&member) {
+                    self.hungry.insert(member);
+                }
+            }
+            Report::Covered { one, all } => self.cover(member, one, all),
+        }
+    }
+
+    fn send(&mut self, member: Incarnation, message: ToMember) {
+        self.actions.push(MasterAction::Send(member, message));
+    }
+
+    fn order(&mut self, member: Incarnation, order: Order) {
+        self.send(member, ToMember::Sharing(order));
+    }
+
+    fn tell(&mut self, told: Told) {
+        self.actions.push(MasterAction::Tell(told));
+    }
+
+    fn admit(
+        &mut self,
+        member: Incarnation,
+        data: DataProof,
+        address: String,
+        was: Option<Incarnation>,
+        now: Now,
+    ) {
+        if let Some(reason) = self.options.data.differs(&data) {
+            self.roster.remove(member);
+            self.send(member, ToMember::Stop { reason, rejoin: false });
+            self.actions.push(MasterAction::Close(member));
+            return;
+        }
+        self.roster.admit(member, address);
+        if let Some(was) = was {
+            self.former.insert(member, was);
+        }
+        self.tell(Told::WorkerJoined(member));
+        self.prepare(format!("worker {member} joined"), now);
+    }
+
+    /// A member is gone. What it held is looked at when the others have said what they hold of it.
+    fn lose(&mut self, member: Incarnation, reason: String, fault: Fault, now: Now) {
+        let Some(was_ready) = self.roster.remove(member) else { return };
+        if was_ready {
+            self.tell(Told::WorkerLost { member, reason: reason.clone() });
+        }
+        self.send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes });
+        self.actions.push(MasterAction::Close(member));
+        self.hungry.remove(&member);
+        self.caught_up.remove(&member);
+        self.former.remove(&member);
+        self.edges.retain(|(a, b), _| *a != member && *b != member);
+        if self.asked == Some(member) {
+            self.asked = None;
+        }
+        if let Some(holding) = self.holdings.remove(&member) {
+            let to_blame = fault == Fault::ToBlame;
+            self.lost.insert(member, Lost { to_blame, holding, returned: None });
+        }
+        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && was_ready;
+        if self.members.contains(&member) || is_awaited {
+            self.prepare(format!("worker {member} was lost: {reason}"), now);
+        }
+    }
+
+    fn obey(&mut self, operator: Operator) {
+        match operator {
+            Operator::Pause | Operator::Resume => {
+                self.paused = operator == Operator::Pause;
+                self.tell(Told::Paused(self.paused));
+            }
+            Operator::Save => self.save_wanted = true,
+            Operator::Stop => {
+                self.stop_asked = true;
+                self.save_wanted = true;
+                // Nobody holds more than the last checkpoint, or nobody may ever come.
+                if self.stage != Stage::Running || self.counted == self.saved.0 {
+                    self.end(None);
+                }
+            }
+        }
+    }
+
+    fn find_silent(&mut self, now: Now) {
+        let limit = self.options.silence_limit;
+        for member in self.roster.silent(now, limit) {
+            self.lose(member, format!("nothing was heard of it for {limit} ms"), Fault::ToBlame, now);
+        }
+    }
+
+    /// Says what a run waits for, and ends it when the limit has passed.
+    fn wait_for_enough(&mut self, now: Now) {
+        let (members, needed) = (self.roster.ready().len(), self.options.min_workers.max(1));
+        let Stage::Waiting(waiting) = &mut self.stage else { return };
+        match waiting.look(&self.options, members, now) {
+            Patience::Waits => {}
+            Patience::Tells => self.tell(Told::Waiting { members, needed }),
+            Patience::Over(error) => self.end(Some(error)),
+        }
+    }
+
+    fn end(&mut self, error: Option<String>) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        self.stage = Stage::Ended;
+        let reason = error.clone().unwrap_or_else(|| "the run has ended".into());
+        for member in self.roster.remove_all() {
+            self.send(member, ToMember::Stop { reason: reason.clone(), rejoin: false });
+        }
+        self.actions.push(MasterAction::End(error));
+    }
+
+    fn set_timer(&mut self, now: Now) {
+        let waiting = match &self.stage {
+            Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
+            _ => None,
+        };
+        if let Some(at) = self.roster.next_silence(self.options.silence_limit).into_iter().chain(waiting).min() {
+            self.actions.push(MasterAction::SetTimer(at));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! How a view begins: everybody says what they hold of those that are lost, and the most that anybody holds counts.
+
+use std::collections::BTreeMap;
+
+use super::super::message::{Order, Sharing};
+use super::{
+    Fault, Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber,
+};
+use crate::membership::Waiting;
+use crate::planted::Planted;
+use crate::rounds::{Span, poison};
+
+/// A pair of members that does not reach each other oftener than this loses one of them.
+const FAILURES_OF_AN_EDGE: u32 = 2;
+/// Cuts that are remembered for members that come back.
+const CUTS_KEPT: usize = 64;
+
+impl Master {
+    pub(super) fn prepare(&mut self, reason: String, now: Now) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        let ready = self.roster.ready();
+        if ready.len() < self.options.min_workers.max(1) {
+            if !matches!(self.stage, Stage::Waiting(_)) {
+                self.stage = Stage::Waiting(Waiting::new(now));
+            }
+            return;
+        }
+        self.view += 1;
+        let lost: Vec<Incarnation> = self.lost.keys().copied().collect();
+        for member in ready {
+            self.order(member, Order::Cut { view: self.view, lost: lost.clone() });
+        }
+        self.caught_up.clear();
+        self.asked = None;
+        self.stage = Stage::Preparing { reason, holds: BTreeMap::new() };
+    }
+
+    pub(super) fn take_holds(
+        &mut self,
+        member: Incarnation,
+        view: ViewNumber,
+        has_state: bool,
+        have: Vec<(Incarnation, Have, Sequence)>,
+        now: Now,
+    ) {
+        let ready = self.roster.ready();
+        let Stage::Preparing { reason, holds } = &mut self.stage else { return };
+        if view != self.view {
+            return;
+        }
+        let have = have.into_iter().map(|(lost, have, from)| (lost, (have, from))).collect();
+        holds.insert(member, Holds { has_state, have });
+        if ready.iter().all(|member| holds.contains_key(member)) {
+            let (reason, holds) = (reason.clone(), holds.clone());
+            match self.out_of_reach(&holds) {
+                Some((member, lost)) => {
+                    let reason = format!("it lacks messages of worker {lost} that nobody keeps any more");
+                    self.lose(member, reason, Fault::None, now);
+                }
+                None => self.begin(ready, &holds, reason),
+            }
+        }
+    }
+
+    /// Who holds the most of a lost member's messages, and of equals who could give the most of them.
+    fn holder(&self, holds: &BTreeMap<Incarnation, Holds>, lost: Incarnation) -> Option<(Have, Sequence, Incarnation)> {
+        let held = holds.iter().filter(|(_, holds)| holds.has_state).map(|(member, holds)| {
+            let (have, from) = holds.have.get(&lost).copied().unwrap_or((Have::default(), 1));
+            (have, from, *member)
+        });
+        match self.has(Planted::CutsAtTheLeast) {
+            false => held.max_by_key(|(have, from, _)| (*have, std::cmp::Reverse(*from))),
+            true => held.min_by_key(|(have, ..)| *have),
+        }
+    }
+
+    /// A member that lacks messages which those who have them got with a state, so that they cannot give them away.
+    fn out_of_reach(&self, holds: &BTreeMap<Incarnation, Holds>) -> Option<(Incarnation, Incarnation)> {
+        for lost in self.lost.keys() {
+            let Some((cut, from, _)) = self.holder(holds, *lost) else { continue };
+            let lacks = |holds: &Holds| {
+                let have = holds.have.get(lost).map_or(0, |(have, _)| have.sequence);
+                holds.has_state && have < cut.sequence && have + 1 < from
+            };
+            if let Some((member, _)) = holds.iter().find(|(_, holds)| lacks(holds)) {
+                return Some((*member, *lost));
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, members: Vec<Incarnation>, holds: &BTreeMap<Incarnation, Holds>, reason: String) {
+        let donors: Vec<Incarnation> = members.iter().copied().filter(|member| holds[member].has_state).collect();
+        let mut cuts = Vec::new();
+        if donors.is_empty() {
+            self.roll_back();
+        } else {
+            let mut aside: Vec<(u64, Vec<Span>)> = Vec::new();
+            for (member, mut lost) in std::mem::take(&mut self.lost) {
+                let (cut, _, holder) = self.holder(holds, member).expect("there is a donor");
+                aside.extend(self.resolve(member, &mut lost, cut.covered));
+                self.remember_cut(member, cut);
+                cuts.push((member, cut, holder));
+                self.lost.insert(member, lost);
+            }
+            if self.set_aside(aside) {
+                return;
+            }
+        }
+        let addresses: Vec<String> = members.iter().map(|member| self.roster.address(*member)).collect();
+        for member in &members {
+            let was = self.former.get(member).copied();
+            let view = Sharing {
+                view: self.view,
+                members: members.clone(),
+                addresses: addresses.clone(),
+                cuts: cuts.clone(),
+                donors: donors.clone(),
+                round: self.saved.0,
+                former: was.and_then(|was| Some((was, self.cuts.get(&was).copied()?))),
+            };
+            self.order(*member, Order::View(Box::new(view)));
+            self.holdings.entry(*member).or_insert_with(Holding::default);
+        }
+        self.tell(Told::View { view: self.view, members: members.clone(), first: self.counted + 1, reason });
+        self.members = members;
+        self.stage = Stage::Running;
+    }
+
+    /// Counts what a lost member had done up to the cut, and takes back what lies behind it.
+    fn resolve(&mut self, member: Incarnation, lost: &mut Lost, cut: Mark) -> Vec<(u64, Vec<Span>)> {
+        let (counted, end) = (lost.holding.one, lost.returned);
+        let (mut aside, mut again, mut to_blame) = (Vec::new(), 0, lost.to_blame);
+        for lease in &lost.holding.leases {
+            let (done, before) = (lease.done_at(cut), lease.done_at(counted));
+            let end = end.map_or(lease.examples(), |end| lease.done_at(end));
+            if done > before {
+                self.count(member, lease.epoch, lease.part(before, done));
+            }
+            if done < before {
+                let spans = lease.part(done, before);
+                self.counted -= before - done;
+                self.tell(Told::TakenBack { member, epoch: lease.epoch, spans, counted: self.counted });
+            }
+            if done >= end || self.has(Planted::ForgetsTheLostLease) {
+                continue;
+            }
+            again += end - done;
+            // What killed it, if anything it held did, is in the first lease that it had not done with.
+            let spans = self.schedule.give_back(&lease.part(done, end), std::mem::take(&mut to_blame));
+            if !spans.is_empty() {
+                aside.push((lease.epoch, spans));
+            }
+        }
+        if again > 0 {
+            self.tell(Told::LeaseAgain { member, examples: again });
+        }
+        (lost.holding.one, lost.returned) = (cut, Some(cut));
+        aside
+    }
+
+    fn remember_cut(&mut self, member: Incarnation, cut: Have) {
+        self.cuts.insert(member, cut.sequence);
+        while self.cuts.len() > CUTS_KEPT {
+            self.cuts.pop_first();
+        }
+    }
+
+    /// Tells what is set aside; whether the run ends with it.
+    fn set_aside(&mut self, aside: Vec<(u64, Vec<Span>)>) -> bool {
+        let first = aside.first().map(|(epoch, spans)| (*epoch, spans[0]));
+        for (epoch, spans) in aside {
+            self.tell(Told::SetAside { epoch, spans });
+        }
+        if let Some((epoch, span)) = first.filter(|_| self.options.stops_on_poison) {
+            self.end(Some(poison(epoch, span)));
+            return true;
+        }
+        false
+    }
+
+    /// Nobody holds anything but the master, whose checkpoint everybody starts from.
+    fn roll_back(&mut self) {
+        let (round, mut rest) = self.saved.clone();
+        let lost = std::mem::take(&mut self.lost);
+        if !self.members.is_empty() {
+            let aside = rest.set_aside();
+            self.tell(Told::RolledBack { to: round, from: self.counted, aside });
+        }
+        let held = |lost: &Lost| {
+            let Holding { leases, one, .. } = &lost.holding;
+            let lease = leases.iter().find(|lease| lease.done_at(*one) < lease.examples())?;
+            // The checkpoint may have some of it, from others that were lost.
+            Some((lease.epoch, rest.not_taken(lease.epoch, &lease.part(lease.done_at(*one), lease.examples()))))
+        };
+        let held = lost.values().filter(|lost| lost.to_blame).filter_map(held);
+        let mut held: Vec<(u64, Span)> =
+            held.flat_map(|(epoch, spans)| spans.into_iter().map(move |span| (epoch, span))).collect();
+        // What came back may have been lost again since: the later loss knows of the earlier.
+        held.sort_by_key(|(_, span)| span.losses);
+        for (epoch, span) in held {
+            let aside = rest.mark(epoch, &[span]);
+            if !aside.is_empty() {
+                self.tell(Told::SetAside { epoch, spans: aside });
+            }
+        }
+        self.holdings.clear();
+        self.hungry.clear();
+        // Their messages do not count any more, wherever they were cut.
+        self.cuts.clear();
+        self.saved.1 = rest.clone();
+        self.schedule = rest;
+        if !self.has(Planted::KeepsTheCountWhenAllAreLost) {
+            self.counted = round;
+        }
+        self.is_done = false;
+    }
+
+    pub(super) fn take_caught_up(&mut self, member: Incarnation, view: ViewNumber) {
+        if view != self.view || self.stage != Stage::Running {
+            return;
+        }
+        self.caught_up.insert(member);
+        if self.members.iter().all(|member| self.caught_up.contains(member)) {
+            self.lost.clear();
+        }
+    }
+
+    /// Both ends reach the master, but not each other: a new view gives them time, and then goes on without one of them.
+    pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
+        if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
+            return;
+        }
+        let failures = self.edges.entry((member.min(peer), member.max(peer))).or_default();
+        *failures += 1;
+        if *failures <= FAILURES_OF_AN_EDGE {
+            self.prepare(format!("workers {member} and {peer} do not reach each other"), now);
+            return;
+        }
+        let all = |of: Incarnation| -> u32 {
+            self.edges.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
+        };
+        // Who fails with more of the others, and of equals the one that came later.
+        let evicted = if (all(member), member) > (all(peer), peer) { member } else { peer };
+        let other = member + peer - evicted;
+        let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
+        self.lose(evicted, reason, Fault::Goes, now);
+    }
+}

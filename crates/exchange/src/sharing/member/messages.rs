@@ -1,0 +1,209 @@
+//! Messages: sent, taken, kept until everybody has them.
+
+use super::super::message::{PeerWord, Report};
+use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Mark, Member, Planted, Sequence, Stage};
+
+/// Messages that are told to be held at the latest after so many more.
+const HELD_EVERY: Sequence = 4;
+
+impl Member {
+    pub(super) fn hear(&mut self, peer: Incarnation, word: PeerWord) {
+        if !self.is_member(peer) {
+            // Of a view that is over, or has not begun here: then both say again what matters.
+            return;
+        }
+        match word {
+            PeerWord::Resume { have, answers } => self.feed(peer, have, answers),
+            PeerWord::From(sequence) => self.subscribed(peer, sequence),
+            PeerWord::Update { sequence, covered, examples, stable } => {
+                self.take(peer, sequence, Kept { covered, examples, bytes: 0 });
+                let held = self.have.get(&peer).map_or(0, |have| have.sequence);
+                self.forget(peer, stable.min(held));
+            }
+            PeerWord::Got(sequence) => {
+                let known = self.peers.entry(peer).or_default();
+                known.holds = known.holds.max(sequence);
+                known.needs_none_up_to = known.needs_none_up_to.max(sequence);
+                self.hold_as_far_as_all_do();
+            }
+            PeerWord::WantUpdates { origin, from, to } => self.relay(peer, origin, from, to),
+            PeerWord::Relayed { origin, sequence, covered, examples } => {
+                self.take_relayed(origin, sequence, Kept { covered, examples, bytes: 0 });
+            }
+            PeerWord::WantSnapshot { view, at_least } => self.want_state(peer, view, at_least),
+            PeerWord::Snapshot { view, vector, round } => self.take_state_of_peer(view, vector, round),
+            PeerWord::Running => {}
+        }
+    }
+
+    /// A peer says what it holds; from there on it is sent all there is.
+    fn feed(&mut self, peer: Incarnation, have: Option<Sequence>, answers: bool) {
+        let own = self.own.sequence;
+        let known = self.peers.entry(peer).or_default();
+        known.is_fed = true;
+        match have {
+            Some(have) => {
+                known.holds = known.holds.max(have);
+                known.needs_none_up_to = known.needs_none_up_to.max(have);
+                for sequence in have + 1..=own {
+                    self.send(peer, sequence);
+                }
+            }
+            None => {
+                known.needs_none_up_to = own;
+                self.say(peer, PeerWord::From(own));
+            }
+        }
+        self.hold_as_far_as_all_do();
+        if answers {
+            self.greet(peer, false);
+        }
+    }
+
+    pub(super) fn send(&mut self, to: Incarnation, sequence: Sequence) {
+        if let Some(Kept { covered, examples, .. }) = self.kept.get(&(self.me, sequence)).copied() {
+            self.act(Act::Send { to, sequence, covered, examples, stable: self.all.sequence });
+        }
+    }
+
+    /// A message of a peer: the next one is taken, one that is here already is not, and a gap is asked about once.
+    fn take(&mut self, peer: Incarnation, sequence: Sequence, message: Kept) {
+        if self.refused.contains(&peer) {
+            return;
+        }
+        let Some(held) = self.have.get(&peer).map(|have| have.sequence).or(self.has_state().then_some(0)) else { return };
+        if sequence > held + 1 {
+            let known = self.peers.entry(peer).or_default();
+            if known.asked_at.replace(held) != Some(held) {
+                self.greet(peer, false);
+            }
+            return;
+        }
+        if sequence <= held && !self.has(Planted::AppliesAMessageTwice) {
+            return;
+        }
+        self.keep(peer, sequence, message);
+    }
+
+    fn take_relayed(&mut self, origin: Incarnation, sequence: Sequence, message: Kept) {
+        let Some((cut, _)) = self.missing.get(&origin).copied() else { return };
+        if sequence != self.have.get(&origin).copied().unwrap_or_default().sequence + 1 || sequence > cut.sequence {
+            return;
+        }
+        self.keep(origin, sequence, message);
+        if sequence == cut.sequence {
+            self.missing.remove(&origin);
+            self.tell_when_caught_up();
+        }
+    }
+
+    fn keep(&mut self, origin: Incarnation, sequence: Sequence, message: Kept) {
+        self.have.insert(origin, Have { sequence, covered: message.covered });
+        self.kept.insert((origin, sequence), message);
+        self.act(Act::Keep { origin, sequence });
+        if self.has_state() {
+            self.of_others += message.examples;
+            self.act(Act::Apply { origin, sequence });
+        }
+    }
+
+    fn relay(&mut self, to: Incarnation, origin: Incarnation, from: Sequence, to_last: Sequence) {
+        let held: Vec<(Sequence, Kept)> =
+            self.kept.range((origin, from)..=(origin, to_last.max(from))).map(|(key, kept)| (key.1, *kept)).collect();
+        for (sequence, Kept { covered, examples, .. }) in held {
+            self.act(Act::Relay { to, origin, sequence, covered, examples });
+        }
+    }
+
+    pub(super) fn forget(&mut self, origin: Incarnation, up_to: Sequence) {
+        let is_kept = self.kept.range((origin, 0)..=(origin, up_to)).next().is_some();
+        // One without a state needs what it has until it has one.
+        if !is_kept || (matches!(self.stage, Stage::Joining { .. }) && up_to != Sequence::MAX) {
+            return;
+        }
+        self.kept.retain(|(of, sequence), _| *of != origin || *sequence > up_to);
+        self.act(Act::Forget { origin, up_to });
+    }
+
+    /// Looks how far the own messages are held by another, and by all; the latter are not kept any more.
+    pub(super) fn hold_as_far_as_all_do(&mut self) {
+        let peers = self.peers_of_view();
+        let of = |peer: &Incarnation, what: fn(&super::Peer) -> Sequence| self.peers.get(peer).map_or(0, what);
+        let one = peers.iter().map(|peer| of(peer, |peer| peer.holds)).max().unwrap_or(0);
+        let all = peers.iter().map(|peer| of(peer, |peer| peer.holds)).min().unwrap_or(self.own.sequence);
+        let needed = peers.iter().map(|peer| of(peer, |peer| peer.needs_none_up_to)).min().unwrap_or(self.own.sequence);
+        self.one = self.one.max(self.at(one.min(self.own.sequence)));
+        self.all = self.all.max(self.at(all.min(self.own.sequence)));
+        if self.has(Planted::ForgetsWhatOneHolds) {
+            return self.forget(self.me, one);
+        }
+        self.forget(self.me, needed.min(self.own.sequence));
+    }
+
+    /// How far the own leases were done with an own message that is kept, or with the last.
+    fn at(&self, sequence: Sequence) -> Have {
+        if sequence == self.own.sequence {
+            return self.own;
+        }
+        let kept = self.kept.get(&(self.me, sequence));
+        kept.map_or(Have::default(), |kept| Have { sequence, covered: kept.covered })
+    }
+
+    /// Tells peers what is held of theirs, and the master what is held of the own: soon when there is nothing else to do,
+    /// and now and then otherwise.
+    pub(super) fn tell_what_is_held(&mut self) {
+        let is_idle = self.is_idle();
+        for peer in self.peers_of_view() {
+            let held = self.have.get(&peer).map_or(0, |have| have.sequence);
+            let told = self.peers.get(&peer).map_or(0, |peer| peer.told);
+            let is_due = held >= told + HELD_EVERY || (is_idle && held > told);
+            if is_due {
+                self.say_what_is_held(peer);
+            }
+        }
+        let (one, all) = (self.one, self.all);
+        let is_news = (one, all) != self.told;
+        let moved = one.sequence + all.sequence - self.told.0.sequence - self.told.1.sequence;
+        if is_news && (is_idle || moved >= COVERED_EVERY) {
+            self.told = (one, all);
+            let early = self.has(Planted::CountsWhatNobodyHolds);
+            let one = if early { self.done } else { one.covered };
+            self.report(Report::Covered { one, all: all.covered });
+        }
+    }
+
+    pub(super) fn say_what_is_held(&mut self, peer: Incarnation) {
+        let held = self.have.get(&peer).map_or(0, |have| have.sequence);
+        let known = self.peers.entry(peer).or_default();
+        known.told = held;
+        self.say(peer, PeerWord::Got(held));
+    }
+
+    /// Whether a message may be made: everybody has taken all but the last few.
+    pub(super) fn may_send(&self) -> bool {
+        let (count, bytes) = self
+            .kept
+            .range((self.me, 0)..=(self.me, Sequence::MAX))
+            .fold((0, 0), |(count, bytes), (_, kept)| (count + 1, bytes + kept.bytes));
+        count == 0 || (count < self.options.window_messages && bytes < self.options.window_bytes)
+    }
+
+    /// An own message is there.
+    pub(super) fn made(&mut self, bytes: u64) {
+        let examples = std::mem::take(&mut self.uncovered);
+        self.own = Have { sequence: self.own.sequence + 1, covered: self.done };
+        self.of_own += examples;
+        self.kept.insert((self.me, self.own.sequence), Kept { covered: self.done, examples, bytes });
+        for peer in self.peers_of_view() {
+            if self.peers.get(&peer).is_some_and(|peer| peer.is_fed) {
+                self.send(peer, self.own.sequence);
+            }
+        }
+        self.hold_as_far_as_all_do();
+    }
+
+    /// How far the own steps have come.
+    pub fn done(&self) -> Mark {
+        self.done
+    }
+}

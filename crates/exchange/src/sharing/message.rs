@@ -1,0 +1,139 @@
+//! What only this mode says. Messages and states carry their numbers beside these words.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Have, Lease, Mark, Sequence};
+use crate::rounds::{Incarnation, Round, ViewNumber};
+
+/// To the master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// Takes nothing more of those that are lost, and holds this of them.
+    Holds {
+        /// The view that is being prepared.
+        view: ViewNumber,
+        /// Whether there is a state here at all.
+        has_state: bool,
+        /// Of each that is lost, and from which message on it could be given to others.
+        have: Vec<(Incarnation, Have, Sequence)>,
+    },
+    /// Has a state, with all messages up to the cuts of the view.
+    CaughtUp {
+        /// The view.
+        view: ViewNumber,
+    },
+    /// Wants more to do.
+    Wants,
+    /// How far the own messages come that another member holds, and those that all members hold.
+    Covered {
+        /// Another one.
+        one: Mark,
+        /// All of them.
+        all: Mark,
+    },
+}
+
+/// From the master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// These are lost: takes nothing more of them, and says what is held.
+    Cut {
+        /// The view that is being prepared.
+        view: ViewNumber,
+        /// Those whose cut is not known to all.
+        lost: Vec<Incarnation>,
+    },
+    /// The view begins.
+    View(Box<Sharing>),
+    /// Examples to take.
+    Lease(Lease),
+    /// Sends its state to the master, for a checkpoint of this epoch.
+    Save {
+        /// The epoch.
+        epoch: u64,
+    },
+}
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharing {
+    /// Its number.
+    pub view: ViewNumber,
+    /// Its members.
+    pub members: Vec<Incarnation>,
+    /// Where each is reached.
+    pub addresses: Vec<String>,
+    /// Up to where the messages of lost members count, and who holds them.
+    pub cuts: Vec<(Incarnation, Have, Incarnation)>,
+    /// Members that have a state; if none has, the master does.
+    pub donors: Vec<Incarnation>,
+    /// The round of the master's state.
+    pub round: Round,
+    /// What became of the receiver's last incarnation, if that is known: up to where its messages count.
+    pub former: Option<(Incarnation, Sequence)>,
+}
+
+/// Between members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerWord {
+    /// Holds the receiver's messages up to this one; nothing, and no state either, if none.
+    Resume {
+        /// The number.
+        have: Option<Sequence>,
+        /// Whether the receiver should say the same.
+        answers: bool,
+    },
+    /// Answers who holds nothing: what comes behind this number is sent.
+    From(Sequence),
+    /// A message of the sender, beside it.
+    Update {
+        /// Its number.
+        sequence: Sequence,
+        /// How far the sender has come with it.
+        covered: Mark,
+        /// Examples that it covers.
+        examples: u64,
+        /// All members of the sender's view hold its messages up to here.
+        stable: Sequence,
+    },
+    /// Holds the receiver's messages up to this one.
+    Got(Sequence),
+    /// Asks for messages of somebody who is lost.
+    WantUpdates {
+        /// Who.
+        origin: Incarnation,
+        /// The first.
+        from: Sequence,
+        /// The last.
+        to: Sequence,
+    },
+    /// One of these, beside it.
+    Relayed {
+        /// Of whom.
+        origin: Incarnation,
+        /// Its number.
+        sequence: Sequence,
+        /// How far the origin had come with it.
+        covered: Mark,
+        /// Examples that it covers.
+        examples: u64,
+    },
+    /// Asks for a state that has at least these messages.
+    WantSnapshot {
+        /// The view.
+        view: ViewNumber,
+        /// Of each member.
+        at_least: Vec<(Incarnation, Sequence)>,
+    },
+    /// A state, beside it.
+    Snapshot {
+        /// The view.
+        view: ViewNumber,
+        /// The messages that are in it.
+        vector: Vec<(Incarnation, Have)>,
+        /// Examples that are in it.
+        round: Round,
+    },
+    /// Running statistics, beside it; they are no part of what is conserved.
+    Running,
+}
