@@ -88,6 +88,7 @@ class Run:
             "rounds_again": len(times("lease_repeated")),
             "set_aside": len(times("set_aside")),
             "rolled_back": len(times("rolled_back")),
+            "examples_again": sum(event.get("examples") or 0 for event in self.events if event["event"] == "lease_repeated"),
             "named_within_s": max((t for t in after("worker_lost") if t is not None), default=None),
             "next_step_within_s": max((t for t in after("step") if t is not None), default=None),
         }
@@ -141,7 +142,7 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/paceline")
-    parser.add_argument("--mode", action="append", help="a mode (repeatable) [default: sync, averaging]")
+    parser.add_argument("--mode", action="append", help="a mode (repeatable) [default: all three]")
     parser.add_argument("--seconds", type=float, default=180, help="how long workers are killed")
     parser.add_argument("--every", type=float, default=5, help="seconds between two kills")
     parser.add_argument("--epochs", type=int, default=24)
@@ -150,7 +151,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--side-by-side", action="store_true", help="all seeds of a mode at once, for a machine with many cores")
     parser.add_argument("--keep", type=Path, help="a file for the results")
     options = parser.parse_args()
-    options.mode = options.mode or ["sync", "averaging"]
+    options.mode = options.mode or ["sync", "averaging", "shared"]
     return options
 
 

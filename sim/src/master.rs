@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use paceline_exchange::MasterRules;
 use paceline_exchange::Planted;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{
     Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, Share, Told,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
-use paceline_exchange::MasterRules;
 
 use crate::network::{ConnectionId, Message, Pid};
 use crate::numbers::State;
+use crate::worker::WorkerProcess;
 use crate::world::{Disk, Happening, Rules, World};
 
 /// What every worker of a history has.
@@ -220,6 +221,18 @@ impl World {
             let members = self.master(pid).machine.view().1.to_vec();
             let ways = self.workers.values().filter_map(|worker| worker.way_of(&members, *round)).collect();
             self.watch.same_way(self.now, *round, ways);
+        }
+        if let Told::Shared { member, epoch, spans, .. } = &told {
+            let last = spans.last().map(|span| (*epoch, span.end - 1));
+            if let Some(sequence) = last.and_then(|place| self.watch.message_about(*member, place)) {
+                let holds = |worker: &WorkerProcess| worker.holds(*member, sequence);
+                let in_state = |(state, _): &(State, Schedule)| state.applied.get(member) >= Some(&sequence);
+                let is_held = self.workers.values().any(holds) || self.master(pid).states.values().any(in_state);
+                if !is_held {
+                    self.watch
+                        .fail(self.now, format!("message {sequence} of {member} counts, but nobody else holds it"));
+                }
+            }
         }
         self.watch.hear(self.now, &told);
     }

@@ -28,7 +28,13 @@ pub(crate) enum Message {
     WantState(Round),
     StateFromMaster(Round, State),
     SaveState(Round, Schedule, State),
-    SaveShared { view: ViewNumber, epoch: u64, vector: Vec<(Incarnation, Have)>, round: Round, state: State },
+    SaveShared {
+        view: ViewNumber,
+        epoch: u64,
+        vector: Vec<(Incarnation, Have)>,
+        round: Round,
+        state: State,
+    },
 }
 
 /// The numbers beside a word to a peer.

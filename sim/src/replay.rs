@@ -71,7 +71,8 @@ pub fn replay(record: impl BufRead) -> Result<Replayed, String> {
                     return Err(wrong(format!("expected {:?}, found {again:?}", noted.actions)));
                 }
                 for action in &again {
-                    found.counted += u64::from(matches!(action, MasterAction::Tell(Told::Counted { .. } | Told::Shared { .. })));
+                    found.counted +=
+                        u64::from(matches!(action, MasterAction::Tell(Told::Counted { .. } | Told::Shared { .. })));
                     look(watch, noted.now, action);
                 }
                 if let Some(violation) = &watch.violation {

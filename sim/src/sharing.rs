@@ -22,7 +22,8 @@ impl World {
             Act::Keep { origin, sequence } => {
                 let stream = self.stream(pid);
                 let update = stream.arrived.take();
-                let update = update.ok_or_else(|| format!("message {sequence} of {origin} was to be kept, but did not come"))?;
+                let update =
+                    update.ok_or_else(|| format!("message {sequence} of {origin} was to be kept, but did not come"))?;
                 stream.kept.insert((origin, sequence), update);
             }
             Act::Apply { origin, sequence } => self.enqueue(pid, Task::Apply(origin, sequence)),
@@ -48,7 +49,8 @@ impl World {
             Act::Relay { to, origin, sequence, covered, examples } => {
                 self.watch.count("a survivor relayed a message of a lost worker");
                 let update = self.stream(pid).kept.get(&(origin, sequence)).cloned();
-                let update = update.ok_or_else(|| format!("message {sequence} of {origin} was to be relayed, but is not kept"))?;
+                let update = update
+                    .ok_or_else(|| format!("message {sequence} of {origin} was to be relayed, but is not kept"))?;
                 let word = PeerWord::Relayed { origin, sequence, covered, examples };
                 self.say_to_peer(pid, to, ToPeer::Sharing(word), Carried::Update(update));
             }

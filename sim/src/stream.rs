@@ -137,10 +137,18 @@ impl Stream {
             return Err(format!("message {sequence} of {origin} was applied after message {held}"));
         }
         let update = self.kept.get(&(origin, sequence));
-        let update = update.ok_or_else(|| format!("message {sequence} of {origin} was to be applied, but is not kept"))?;
+        let update =
+            update.ok_or_else(|| format!("message {sequence} of {origin} was to be applied, but is not kept"))?;
         add(&mut self.state.values, &update.values, 1);
         self.state.applied.insert(origin, sequence);
         Ok(())
+    }
+
+    /// Whether a message is kept, or in the state, or in one that waits to be taken over.
+    pub(crate) fn holds(&self, origin: Incarnation, sequence: Sequence) -> bool {
+        let is_in = |state: &State| state.applied.get(&origin) >= Some(&sequence);
+        let is_coming = |task: &Task| matches!(task, Task::Adopt { state, .. } if is_in(state));
+        self.kept.contains_key(&(origin, sequence)) || is_in(&self.state) || self.tasks.iter().any(is_coming)
     }
 
     /// Whether all that was put in was sent, or is left to be sent.

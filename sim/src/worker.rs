@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, MemberOptions, Now, Round, Term};
 use paceline_exchange::sharing::Act;
+use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::{MemberRules, sharing};
 
 use crate::master::{DATA, SHARE, SILENCE_LIMIT};
@@ -45,6 +45,13 @@ impl WorkerProcess {
 }
 
 impl WorkerProcess {
+    /// Whether this process, or what it was before, holds a message of somebody else.
+    pub(crate) fn holds(&self, origin: Incarnation, sequence: u64) -> bool {
+        let streams = [Some((self.member.as_ref().map_or(0, MemberRules::incarnation), &self.stream))].into_iter();
+        let streams = streams.chain([self.former.as_ref().map(|(was, stream)| (*was, stream))]).flatten();
+        streams.filter(|(of, _)| *of != origin).any(|(_, stream)| stream.holds(origin, sequence))
+    }
+
     /// The state, if this is one of the members and has one.
     pub(crate) fn state_of(&self, members: &[Incarnation]) -> Option<&State> {
         let member = self.member.as_ref().and_then(MemberRules::sharing)?;
@@ -150,9 +157,7 @@ impl World {
                 };
                 let mut member = match self.rules {
                     Rules::Rounds => MemberRules::Rounds(Member::new(options, incarnation, term, self.now)),
-                    Rules::Sharing => {
-                        MemberRules::Sharing(sharing::Member::new(options, incarnation, term, self.now))
-                    }
+                    Rules::Sharing => MemberRules::Sharing(sharing::Member::new(options, incarnation, term, self.now)),
                 };
                 member.plant(self.planted);
                 let worker = self.worker(pid);

@@ -11,10 +11,7 @@ pub(crate) enum RunMode {
     /// In rounds, which are steps or a few of them.
     Rounds(RoundMode),
     /// By messages about steps of so many examples; a round is a number of examples.
-    Shared {
-        options: SharedOptions,
-        batch: u64,
-    },
+    Shared { options: SharedOptions, batch: u64 },
 }
 
 impl RunMode {

@@ -10,7 +10,6 @@ use crate::sharing;
 
 /// A master of any mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 pub enum MasterRules {
     /// Of `sync` and `averaging`.
     Rounds(rounds::Master),
@@ -20,7 +19,6 @@ pub enum MasterRules {
 
 /// A member of any mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 pub enum MemberRules {
     /// Of `sync` and `averaging`.
     Rounds(rounds::Member),

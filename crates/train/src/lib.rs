@@ -54,7 +54,7 @@ pub use mode::Mode;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use rounds::{Contribution, RoundMode, RoundReplica, adopt_into, snapshot_of};
 pub use saved::SavedModel;
-pub use sharing::{SharedReplica, SharedStep};
 pub use scores::{Evaluator, Measures, Scores, evaluate};
+pub use sharing::{SharedReplica, SharedStep};
 pub use trainer::{Outcome, TrainOptions, Trainer};
 pub use worker::{StepReport, Worker};

@@ -110,8 +110,7 @@ impl SharedReplica {
             return Ok(SharedStep { message: None, loss });
         }
         self.tally.add(&sent);
-        if let Some(limit) =
-            self.options.clipping.and_then(|clipping| clipping.limit_after(self.steps, sent.threshold))
+        if let Some(limit) = self.options.clipping.and_then(|clipping| clipping.limit_after(self.steps, sent.threshold))
         {
             self.tally.clip(self.encoder.clip(limit));
         }

@@ -61,6 +61,12 @@ impl Watch {
         self.messages.all.insert((origin, sequence), update);
     }
 
+    /// The message of an origin that is about an example.
+    pub(crate) fn message_about(&self, origin: Incarnation, place: (u64, u64)) -> Option<Sequence> {
+        let mut of = self.messages.all.range((origin, 1)..=(origin, Sequence::MAX));
+        of.find(|(_, update)| update.places.contains(&place)).map(|((_, sequence), _)| *sequence)
+    }
+
     pub(crate) fn state_is_sum(&mut self, now: Now, state: &State) {
         if self.messages.sum(state) != state.values {
             self.fail(now, "a state is not the sum of the messages that are in it".into());

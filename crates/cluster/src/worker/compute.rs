@@ -52,7 +52,7 @@ pub(super) enum Done {
 
 /// The replica of whatever mode the run has.
 pub(super) enum Replica {
-    Rounds(RoundReplica),
+    Rounds(Box<RoundReplica>),
     Shared(Box<SharedReplica>),
 }
 

@@ -49,7 +49,7 @@ impl Prepared {
         let proof = prove(&**trainer.train_source())?;
         let (normaliser, slots) = (trainer.fit_normaliser()?, slots.max(1));
         let replica = match RunMode::of(trainer.options())? {
-            RunMode::Rounds(mode) => Replica::Rounds(RoundReplica::new(&trainer, mode, slots, normaliser)?),
+            RunMode::Rounds(mode) => Replica::Rounds(Box::new(RoundReplica::new(&trainer, mode, slots, normaliser)?)),
             RunMode::Shared { options, .. } => {
                 Replica::Shared(Box::new(SharedReplica::new(&trainer, options, slots, normaliser)?))
             }

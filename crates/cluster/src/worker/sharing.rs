@@ -53,7 +53,8 @@ impl Life<'_> {
             Act::DropSnapshot => drop(self.stream.copies.pop_front()),
             Act::Adopt { former } => {
                 let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;
-                let of = |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
+                let of =
+                    |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
                 task(StreamTask::Adopt { state, void: former.and_then(of) })?;
             }
             Act::Members(members) => task(StreamTask::Members(members))?,
@@ -66,7 +67,12 @@ impl Life<'_> {
     }
 
     /// Takes what came beside a word of a peer, if it is what it should be.
-    pub(super) fn take_beside(&mut self, word: &PeerWord, numbers: &[u8], prepared: &Option<Prepared>) -> Result<(), String> {
+    pub(super) fn take_beside(
+        &mut self,
+        word: &PeerWord,
+        numbers: &[u8],
+        prepared: &Option<Prepared>,
+    ) -> Result<(), String> {
         let Some(ready) = prepared else { return Err("no data is read here yet".into()) };
         match word {
             PeerWord::Update { .. } | PeerWord::Relayed { .. } => {
@@ -96,7 +102,8 @@ impl Life<'_> {
                 (self.loss, self.weight) = (self.loss + loss.sum, self.weight + loss.weight);
                 self.stream.traffic = traffic.or(self.stream.traffic);
                 let bytes = message.as_ref().map(|message| message.len() as u64);
-                let next = self.member.as_ref().and_then(|member| member.sharing()).map(|member| member.own_sequence() + 1);
+                let next =
+                    self.member.as_ref().and_then(|member| member.sharing()).map(|member| member.own_sequence() + 1);
                 if let (Some(message), Some(next)) = (message, next) {
                     self.stream.keep(me, next, message);
                 }

@@ -16,11 +16,20 @@ pub(super) type Bytes = Arc<[u8]>;
 
 /// What the thread that computes is asked to do.
 pub(super) enum StreamTask {
-    Step { epoch: u64, iteration: u64, spans: Vec<Span>, encodes: Encodes, tells: bool },
+    Step {
+        epoch: u64,
+        iteration: u64,
+        spans: Vec<Span>,
+        encodes: Encodes,
+        tells: bool,
+    },
     Apply(Bytes),
     Snapshot,
     /// Takes over a state; with a list, the residual stays and these messages go back into it.
-    Adopt { state: Vec<u8>, void: Option<Vec<Bytes>> },
+    Adopt {
+        state: Vec<u8>,
+        void: Option<Vec<Bytes>>,
+    },
     Members(usize),
     MeetRunning(Vec<f32>),
 }

@@ -104,10 +104,8 @@ impl Schedule {
 
     /// What the members of a view take in the next round; none when all epochs are done.
     pub fn take(&mut self, members: usize) -> Option<Assignment> {
-        if self.left() == 0 {
-            if !self.next_epoch() {
-                return None;
-            }
+        if self.left() == 0 && !self.next_epoch() {
+            return None;
         }
         let count = members as u64;
         let wanted = match self.share {
@@ -225,7 +223,8 @@ impl Schedule {
             let (start, end) = (span.start.max(left.start), span.end.min(left.end));
             (start < end).then_some(Span { start, end, losses: span.losses })
         };
-        let left = |span: &Span| self.holes.iter().chain([&ahead]).filter_map(|left| both(span, left)).collect::<Vec<_>>();
+        let left =
+            |span: &Span| self.holes.iter().chain([&ahead]).filter_map(|left| both(span, left)).collect::<Vec<_>>();
         spans.iter().flat_map(left).collect()
     }
 

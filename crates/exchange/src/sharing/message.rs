@@ -80,6 +80,8 @@ pub enum PeerWord {
     Resume {
         /// The number.
         have: Option<Sequence>,
+        /// Whether these are in a state, and not only waiting for one.
+        has_state: bool,
         /// Whether the receiver should say the same.
         answers: bool,
     },

@@ -73,9 +73,8 @@ impl Master {
             return false;
         }
         let up_to = |mark: fn(&Holding) -> Mark| {
-            let is_done = |holding: &Holding| {
-                holding.leases.iter().all(|lease| lease.done_at(mark(holding)) == lease.examples())
-            };
+            let is_done =
+                |holding: &Holding| holding.leases.iter().all(|lease| lease.done_at(mark(holding)) == lease.examples());
             self.holdings.values().all(is_done)
         };
         if !up_to(|holding| holding.all) && !self.has(Planted::EndsAnEpochTooSoon) {

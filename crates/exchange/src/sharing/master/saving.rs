@@ -28,7 +28,8 @@ impl Master {
             self.asked = None;
         }
         let is_current = view == self.view && epoch == self.schedule.epoch() && self.stage == Stage::Running;
-        let is_good = (is_current && self.caught_up.contains(&member)) || self.has(Planted::PublishesAStateOfAnotherView);
+        let is_good =
+            (is_current && self.caught_up.contains(&member)) || self.has(Planted::PublishesAStateOfAnotherView);
         let rest = self.rest_behind(vector);
         // As many examples with less left: some of those that are in the last checkpoint were set aside since.
         let is_news = round > self.saved.0 || (round == self.saved.0 && rest.left() < self.saved.1.left());

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::message::{Order, Sharing};
-use super::{
-    Fault, Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber,
-};
+use super::{Fault, Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
 use crate::membership::Waiting;
 use crate::planted::Planted;
 use crate::rounds::{Span, poison};
@@ -122,7 +120,7 @@ impl Master {
                 former: was.and_then(|was| Some((was, self.cuts.get(&was).copied()?))),
             };
             self.order(*member, Order::View(Box::new(view)));
-            self.holdings.entry(*member).or_insert_with(Holding::default);
+            self.holdings.entry(*member).or_default();
         }
         self.tell(Told::View { view: self.view, members: members.clone(), first: self.counted + 1, reason });
         self.members = members;

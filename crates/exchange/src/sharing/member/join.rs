@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::message::{PeerWord, Report, Sharing};
 use super::{
-    Act, Copying, Have, Incarnation, Member, MemberAction, Now, PATIENCE, Peer, Planted, Sequence, Stage,
-    ViewNumber, Whom,
+    Act, Copying, Have, Incarnation, Member, MemberAction, Now, PATIENCE, Peer, Planted, Sequence, Stage, ViewNumber,
+    Whom,
 };
 use crate::rounds::Round;
 
@@ -36,9 +36,8 @@ impl Member {
         if !sharing.members.contains(&self.me) || self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
             return;
         }
-        let is_of_use = |of: &Incarnation| {
-            sharing.members.contains(of) || sharing.cuts.iter().any(|(lost, ..)| lost == of)
-        };
+        let is_of_use =
+            |of: &Incarnation| sharing.members.contains(of) || sharing.cuts.iter().any(|(lost, ..)| lost == of);
         let forgotten: Vec<Incarnation> = self.have.keys().copied().filter(|of| !is_of_use(of)).collect();
         for origin in forgotten {
             self.have.remove(&origin);
@@ -86,7 +85,7 @@ impl Member {
     pub(super) fn greet(&mut self, peer: Incarnation, answers: bool) {
         let starts_with_nothing = !self.has_state() && !self.have.contains_key(&peer);
         let have = (!starts_with_nothing).then(|| self.have.get(&peer).map_or(0, |have| have.sequence));
-        self.say(peer, PeerWord::Resume { have, answers });
+        self.say(peer, PeerWord::Resume { have, has_state: self.has_state(), answers });
     }
 
     pub(super) fn peer_up(&mut self, peer: Incarnation) {
@@ -164,7 +163,9 @@ impl Member {
 
     /// A state is here: it is taken over, and what came behind it is applied.
     fn adopt(&mut self, vector: &BTreeMap<Incarnation, Have>, round: Round) {
-        let Some(sharing) = self.sharing.clone().filter(|_| matches!(self.stage, Stage::Joining { .. })) else { return };
+        let Some(sharing) = self.sharing.clone().filter(|_| matches!(self.stage, Stage::Joining { .. })) else {
+            return;
+        };
         let former = sharing.former.filter(|_| !sharing.donors.is_empty());
         self.act(Act::Adopt { former });
         self.stage = Stage::Working;
@@ -205,9 +206,8 @@ impl Member {
             let have = if *of == self.me { self.own } else { self.have.get(of).copied().unwrap_or_default() };
             have.sequence >= *sequence
         };
-        let is_ready = |at_least: &[(Incarnation, Sequence)]| {
-            at_least.iter().all(holds) || self.has(Planted::GivesAStateTooSoon)
-        };
+        let is_ready =
+            |at_least: &[(Incarnation, Sequence)]| at_least.iter().all(holds) || self.has(Planted::GivesAStateTooSoon);
         let ready: Vec<Incarnation> =
             self.waiting.iter().filter(|(_, at_least)| is_ready(at_least)).map(|(peer, _)| *peer).collect();
         for peer in ready {

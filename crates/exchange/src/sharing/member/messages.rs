@@ -13,7 +13,7 @@ impl Member {
             return;
         }
         match word {
-            PeerWord::Resume { have, answers } => self.feed(peer, have, answers),
+            PeerWord::Resume { have, has_state, answers } => self.feed(peer, have, has_state, answers),
             PeerWord::From(sequence) => self.subscribed(peer, sequence),
             PeerWord::Update { sequence, covered, examples, stable } => {
                 self.take(peer, sequence, Kept { covered, examples, bytes: 0 });
@@ -37,13 +37,15 @@ impl Member {
     }
 
     /// A peer says what it holds; from there on it is sent all there is.
-    fn feed(&mut self, peer: Incarnation, have: Option<Sequence>, answers: bool) {
+    fn feed(&mut self, peer: Incarnation, have: Option<Sequence>, has_state: bool, answers: bool) {
         let own = self.own.sequence;
         let known = self.peers.entry(peer).or_default();
         known.is_fed = true;
         match have {
             Some(have) => {
-                known.holds = known.holds.max(have);
+                if has_state {
+                    known.holds = known.holds.max(have);
+                }
                 known.needs_none_up_to = known.needs_none_up_to.max(have);
                 for sequence in have + 1..=own {
                     self.send(peer, sequence);
@@ -71,7 +73,9 @@ impl Member {
         if self.refused.contains(&peer) {
             return;
         }
-        let Some(held) = self.have.get(&peer).map(|have| have.sequence).or(self.has_state().then_some(0)) else { return };
+        let Some(held) = self.have.get(&peer).map(|have| have.sequence).or(self.has_state().then_some(0)) else {
+            return;
+        };
         if sequence > held + 1 {
             let known = self.peers.entry(peer).or_default();
             if known.asked_at.replace(held) != Some(held) {
@@ -156,7 +160,7 @@ impl Member {
         for peer in self.peers_of_view() {
             let held = self.have.get(&peer).map_or(0, |have| have.sequence);
             let told = self.peers.get(&peer).map_or(0, |peer| peer.told);
-            let is_due = held >= told + HELD_EVERY || (is_idle && held > told);
+            let is_due = self.has_state() && (held >= told + HELD_EVERY || (is_idle && held > told));
             if is_due {
                 self.say_what_is_held(peer);
             }

@@ -22,7 +22,10 @@ enum Stage {
     /// No state, and no view to get one in.
     Still,
     /// Waits for a state of the view.
-    Joining { asked: usize, asked_at: Option<Now> },
+    Joining {
+        asked: usize,
+        asked_at: Option<Now>,
+    },
     /// Has a state.
     Working,
     Over,

@@ -87,7 +87,15 @@ mod tests {
         let (bytes_per_step, form) = (bytes as f64 / 2.0, Some(Form::Sparse));
         assert_eq!(
             traffic,
-            Traffic { sparsity: 0.25, threshold: 2.0, residual_norm, residual_mass, bytes_per_step, form, clipped: 0.0 }
+            Traffic {
+                sparsity: 0.25,
+                threshold: 2.0,
+                residual_norm,
+                residual_mass,
+                bytes_per_step,
+                form,
+                clipped: 0.0
+            }
         );
         assert_eq!(tally.take(&encoder), None);
     }
