@@ -158,6 +158,9 @@ pub(crate) struct Worker {
     /// Write what the rules were told and decided to this file, to replay it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Write what this worker's replica is when the run has ended to this file: little-endian 32-bit numbers
+    #[arg(long, value_name = "FILE")]
+    pub keep_state: Option<PathBuf>,
     /// How long it looks for a master that is gone, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub patience: u64,

@@ -241,7 +241,15 @@ fn copy_state(from: &State, to: &mut State) {
 /// A state as bytes: parameters, running statistics, what the updater remembers, the outer way; all little-endian `f32`.
 pub fn snapshot_of(state: &State, velocity: &[f32]) -> Vec<u8> {
     let parts = [&state.parameters[..], &state.running[..]].into_iter().chain(state.slots.iter().map(|slot| &slot[..]));
-    parts.chain([velocity]).flatten().flat_map(|value| value.to_le_bytes()).collect()
+    let parts: Vec<&[f32]> = parts.chain([velocity]).collect();
+    let mut bytes = vec![0; 4 * parts.iter().map(|part| part.len()).sum::<usize>()];
+    let mut rest = &mut bytes[..];
+    for part in parts {
+        let (room, behind) = rest.split_at_mut(4 * part.len());
+        room.as_chunks_mut::<4>().0.iter_mut().zip(part).for_each(|(four, value)| *four = value.to_le_bytes());
+        rest = behind;
+    }
+    bytes
 }
 
 /// Reads what [`snapshot_of`] wrote into buffers of the same sizes.
@@ -254,9 +262,11 @@ pub fn adopt_into(bytes: &[u8], state: &mut State, velocity: &mut [f32]) -> Resu
     if bytes.len() != expected {
         return Err(format!("expected a state of {expected} bytes, found {}", bytes.len()));
     }
-    let mut values = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four));
-    for value in parts.into_iter().flatten() {
-        *value = values.next().expect("as many as were counted");
+    let mut rest = bytes.as_chunks::<4>().0;
+    for part in parts {
+        let (values, behind) = rest.split_at(part.len());
+        part.iter_mut().zip(values).for_each(|(value, four)| *value = f32::from_le_bytes(*four));
+        rest = behind;
     }
     Ok(())
 }

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
         plain_off_loopback: false,
         open,
         record: arguments.record.clone(),
+        keep_state: arguments.keep_state.clone(),
         patience: Duration::from_secs(arguments.patience),
     };
     let stop = Stop::default();

@@ -1,5 +1,7 @@
 //! The thread that computes, so that the network never waits for it, nor it for the network.
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -34,6 +36,8 @@ pub(super) enum Task {
     },
     /// In `shared`.
     Stream(Incarnation, StreamTask),
+    /// Writes what the replica is to a file.
+    Write(PathBuf, Sender<std::io::Result<()>>),
 }
 
 /// Who wants a state.
@@ -68,8 +72,18 @@ impl Compute {
         let (tasks, inbox) = unbounded();
         let (outbox, done) = unbounded();
         let work = move || {
-            for task in inbox {
+            let mut queue = VecDeque::new();
+            while let Some(task) = next(&inbox, &mut queue) {
                 let answer = match (&mut replica, task) {
+                    (replica, Task::Write(path, answer)) => {
+                        let state = match replica {
+                            Replica::Rounds(replica) => replica.snapshot(),
+                            Replica::Shared(replica) => replica.snapshot(),
+                        };
+                        // Who asked waits for it, or is gone.
+                        let _ = answer.send(std::fs::write(path, state));
+                        None
+                    }
                     (Replica::Rounds(replica), task) => carry_out(replica, task),
                     (Replica::Shared(replica), Task::Stream(of, task)) => carry_out_in_stream(replica, of, task),
                     (Replica::Shared(_), _) => None,
@@ -84,6 +98,21 @@ impl Compute {
         let thread = std::thread::Builder::new().name("paceline-replica".into()).spawn(work);
         let thread = thread.map_err(|source| ClusterError::Thread { source })?;
         Ok(Self { tasks, done, _thread: thread })
+    }
+}
+
+/// The next thing to do. Messages of others go before steps that have not begun, which should know them; not before
+/// copies, which must have all that was asked for before them and nothing else.
+fn next(inbox: &Receiver<Task>, queue: &mut VecDeque<Task>) -> Option<Task> {
+    if queue.is_empty() {
+        queue.push_back(inbox.recv().ok()?);
+    }
+    queue.extend(inbox.try_iter());
+    let is_step = |task: &Task| matches!(task, Task::Stream(_, StreamTask::Step { .. }));
+    let steps = queue.iter().take_while(|task| is_step(task)).count();
+    match queue.get(steps) {
+        Some(Task::Stream(_, StreamTask::Apply(_))) => queue.remove(steps),
+        _ => queue.pop_front(),
     }
 }
 
@@ -107,6 +136,37 @@ fn carry_out(replica: &mut RoundReplica, task: Task) -> Option<Done> {
         }
         Task::Adopt { of, state } => replica.adopt(&state).err().map(|error| Done::Failed { of, error }),
         Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
-        Task::Stream(..) => None,
+        Task::Stream(..) | Task::Write(..) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_before_steps_but_not_before_copies() {
+        use paceline_exchange::sharing::Encodes;
+        let (tasks, inbox) = unbounded();
+        let step = || StreamTask::Step {
+            epoch: 0,
+            iteration: 0,
+            spans: Vec::new(),
+            encodes: Encodes::Large,
+            tells: false,
+        };
+        let message = |n: u8| StreamTask::Apply(vec![n].into());
+        for task in [step(), step(), message(1), message(2), StreamTask::Snapshot, step(), message(3)] {
+            tasks.send(Task::Stream(7, task)).expect("the inbox is there");
+        }
+        let mut queue = VecDeque::new();
+        let mut order = || match next(&inbox, &mut queue) {
+            Some(Task::Stream(_, StreamTask::Apply(message))) => message[0].to_string(),
+            Some(Task::Stream(_, StreamTask::Snapshot)) => "copy".into(),
+            Some(_) => "step".into(),
+            None => "end".into(),
+        };
+        let order: Vec<String> = (0..7).map(|_| order()).collect();
+        assert_eq!(order, ["1", "2", "step", "step", "copy", "3", "step"]);
     }
 }

@@ -29,6 +29,7 @@ use crate::record::Record;
 use crate::transport::{TcpOptions, TcpTransport, TransportEvent};
 use crate::trust::{Fingerprint, JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
+use compute::Task;
 use life::{Ended, Life};
 use prepare::Prepared;
 
@@ -61,6 +62,9 @@ pub struct WorkerOptions {
     pub open: OpenOptions,
     /// A file for what the rules were told and decided, to be replayed.
     pub record: Option<std::path::PathBuf>,
+    /// A file for the state of the replica when the run has ended: parameters, running statistics and what the updater
+    /// remembers, as little-endian `f32`.
+    pub keep_state: Option<std::path::PathBuf>,
     /// How long it looks for a master that is gone.
     pub patience: Duration,
 }
@@ -153,6 +157,7 @@ pub fn run_worker(
         known_term = known_term.max(life.term());
         match ended {
             Ended::Finished(reason) => {
+                keep_state(options, prepared.as_ref())?;
                 tell(&WorkerEvent::Finished { reason });
                 return Ok(());
             }
@@ -171,6 +176,18 @@ pub fn run_worker(
         }
         drain(&inbox);
     }
+}
+
+/// Writes down what the replica has become, if somebody wants to know.
+fn keep_state(options: &WorkerOptions, prepared: Option<&Prepared>) -> Result<(), ClusterError> {
+    let (Some(path), Some(prepared)) = (&options.keep_state, prepared) else { return Ok(()) };
+    let (answer, written) = bounded(1);
+    let asked = prepared.compute.tasks.send(Task::Write(path.clone(), answer));
+    let written = match asked.is_ok() {
+        true => written.recv().unwrap_or(Ok(())),
+        false => Ok(()),
+    };
+    written.map_err(|source| paceline_train::Error::Output { path: path.clone(), source }.into())
 }
 
 /// What belongs to links of the last incarnation.
