@@ -14,6 +14,8 @@ pub struct Faults {
     pub(crate) workers: u64,
     pub(crate) min_workers: usize,
     pub(crate) save_every: Option<Round>,
+    /// Steps that a worker of `shared` may be ahead: a few, or so many that it sends nothing when somebody is slow.
+    pub(crate) max_ahead: u64,
     every: Now,
     /// An example that kills whoever computes it.
     killer: Option<(u64, u64)>,
@@ -32,6 +34,7 @@ impl Faults {
             workers,
             min_workers: random.within(1, workers + 1) as usize,
             save_every: if random.one_in(3) { None } else { Some(random.within(3, 30)) },
+            max_ahead: if random.one_in(2) { 3 } else { 1000 },
             every: random.within(100, 3000),
             killer: random.one_in(6).then(|| (random.within(0, 2), random.within(0, 40))),
             fragile_donors: random.one_in(3),

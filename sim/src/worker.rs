@@ -152,6 +152,7 @@ impl World {
                     edge_limit: 1500,
                     save_every: self.faults.save_every,
                     share: SHARE,
+                    max_ahead: self.faults.max_ahead,
                     window_messages: 6,
                     ..MemberOptions::within(SILENCE_LIMIT, 5)
                 };

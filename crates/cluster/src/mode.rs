@@ -61,6 +61,14 @@ impl RunMode {
         }
     }
 
+    /// Steps that a worker may be ahead of what the others have taken of it.
+    pub(crate) fn max_ahead(&self) -> u64 {
+        match self {
+            Self::Rounds(_) => 1,
+            Self::Shared { options, .. } => options.max_ahead,
+        }
+    }
+
     /// Examples of a round.
     pub(crate) fn share(&self, train: &TrainOptions) -> Share {
         let steps = self.rounds().map_or(1, |mode| mode.steps());

@@ -177,6 +177,7 @@ pub fn run_master(
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| mode.rounds_of(steps)),
         share,
+        max_ahead: mode.max_ahead(),
         ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)
     };
     let rules = MasterOptions {

@@ -148,13 +148,8 @@ mod tests {
     fn messages_go_before_steps_but_not_before_copies() {
         use paceline_exchange::sharing::Encodes;
         let (tasks, inbox) = unbounded();
-        let step = || StreamTask::Step {
-            epoch: 0,
-            iteration: 0,
-            spans: Vec::new(),
-            encodes: Encodes::Large,
-            tells: false,
-        };
+        let step =
+            || StreamTask::Step { epoch: 0, iteration: 0, spans: Vec::new(), encodes: Encodes::Large, tells: false };
         let message = |n: u8| StreamTask::Apply(vec![n].into());
         for task in [step(), step(), message(1), message(2), StreamTask::Snapshot, step(), message(3)] {
             tasks.send(Task::Stream(7, task)).expect("the inbox is there");

@@ -19,6 +19,8 @@ pub struct MemberOptions {
     pub save_every: Option<Round>,
     /// In `shared`: examples of a step.
     pub share: Share,
+    /// In `shared`: steps that a member may be ahead of what the others have taken of it; then it waits for them.
+    pub max_ahead: u64,
     /// In `shared`: own messages that not everybody has taken, at most.
     pub window_messages: u64,
     /// In `shared`: their bytes, at most.
@@ -34,7 +36,8 @@ impl MemberOptions {
             edge_limit: (silence_limit / 2).max(1),
             save_every: None,
             share: Share::Each(1),
-            window_messages: 128,
+            max_ahead: 4,
+            window_messages: 4096,
             window_bytes: 64 << 20,
         }
     }

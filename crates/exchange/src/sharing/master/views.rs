@@ -183,7 +183,7 @@ impl Master {
     fn roll_back(&mut self) {
         let (round, mut rest) = self.saved.clone();
         let lost = std::mem::take(&mut self.lost);
-        if !self.members.is_empty() {
+        if self.counted > round || !lost.is_empty() {
             let aside = rest.set_aside();
             self.tell(Told::RolledBack { to: round, from: self.counted, aside });
         }

@@ -3,9 +3,6 @@
 use super::super::message::{PeerWord, Report};
 use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Mark, Member, Planted, Sequence, Stage};
 
-/// Messages that are told to be held at the latest after so many more.
-const HELD_EVERY: Sequence = 4;
-
 impl Member {
     pub(super) fn hear(&mut self, peer: Incarnation, word: PeerWord) {
         if !self.is_member(peer) {
@@ -22,6 +19,7 @@ impl Member {
             }
             PeerWord::Got(sequence) => {
                 let known = self.peers.entry(peer).or_default();
+                known.has_state = true;
                 known.holds = known.holds.max(sequence);
                 known.needs_none_up_to = known.needs_none_up_to.max(sequence);
                 self.hold_as_far_as_all_do();
@@ -43,6 +41,7 @@ impl Member {
         known.is_fed = true;
         match have {
             Some(have) => {
+                known.has_state |= has_state;
                 if has_state {
                     known.holds = known.holds.max(have);
                 }
@@ -153,15 +152,14 @@ impl Member {
         kept.map_or(Have::default(), |kept| Have { sequence, covered: kept.covered })
     }
 
-    /// Tells peers what is held of theirs, and the master what is held of the own: soon when there is nothing else to do,
+    /// Tells peers what is held of theirs, and the master what is held of the own: that soon when there is nothing else to do,
     /// and now and then otherwise.
     pub(super) fn tell_what_is_held(&mut self) {
         let is_idle = self.is_idle();
         for peer in self.peers_of_view() {
             let held = self.have.get(&peer).map_or(0, |have| have.sequence);
             let told = self.peers.get(&peer).map_or(0, |peer| peer.told);
-            let is_due = self.has_state() && (held >= told + HELD_EVERY || (is_idle && held > told));
-            if is_due {
+            if self.has_state() && held > told {
                 self.say_what_is_held(peer);
             }
         }
@@ -181,6 +179,14 @@ impl Member {
         let known = self.peers.entry(peer).or_default();
         known.told = held;
         self.say(peer, PeerWord::Got(held));
+    }
+
+    /// Whether the others have taken all but the last few steps. What is learnt further ahead is learnt from parameters that
+    /// they have left, and young networks diverge of it.
+    pub(super) fn is_near(&self) -> bool {
+        let taken = self.peers_of_view().into_iter().filter_map(|peer| self.peers.get(&peer));
+        let ahead = self.own.sequence + self.issued.len() as Sequence;
+        taken.filter(|peer| peer.has_state).all(|peer| ahead < peer.holds + self.options.max_ahead.max(1))
     }
 
     /// Whether a message may be made: everybody has taken all but the last few.

@@ -36,6 +36,8 @@ enum Stage {
 struct Peer {
     /// Whether it has said on this link what it holds, so that messages can be sent to it.
     is_fed: bool,
+    /// Whether it has a state that messages go into.
+    has_state: bool,
     /// It needs no messages up to here.
     needs_none_up_to: Sequence,
     /// It holds the own messages up to here.

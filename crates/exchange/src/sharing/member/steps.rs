@@ -15,7 +15,7 @@ impl Member {
         if !self.has_state() || self.touch.paused || !may_work {
             return;
         }
-        while self.issued.len() < AHEAD && self.leaving.is_none() && self.step() {}
+        while self.issued.len() < AHEAD && self.leaving.is_none() && self.is_near() && self.step() {}
         if self.left() <= LOW * self.batch() && !self.has_asked_for_more && self.leaving.is_none() {
             self.has_asked_for_more = true;
             self.report(Report::Wants);
