@@ -64,7 +64,8 @@ def newest_first(runs: Path) -> list[dict]:
         return date, int(number)
 
     files = [path for path in runs.glob("*/results.json") if re.match(r"\d+-\d+-\d+.*\d$", path.parent.name)]
-    return [json.loads(path.read_text()) for path in sorted(files, key=age, reverse=True)]
+    results = [json.loads(path.read_text()) for path in sorted(files, key=age, reverse=True)]
+    return [run for run in results if isinstance(run, dict)]  # the accuracy matrix is a list, and not drawn
 
 
 def two_core_panels(results: list[dict]) -> list[Panel]:
