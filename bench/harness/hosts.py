@@ -1,4 +1,4 @@
-"""Two hosts on one machine: network namespaces with a cable between them, as fast as it is told to be. They need root."""
+"""Two hosts on one machine: network namespaces and a cable between them, as fast as it is told to be. Needs root."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def measure(
 ) -> Iterator[list[Reach]]:
     """What is there after each turn of all sides at one bandwidth.
 
-    A repeat goes through all bandwidths: what a side keeps of its speed without a limit is a ratio too, and a drift of the
-    machine must not make it.
+    A repeat goes through all bandwidths: what a side keeps of its speed without a limit is a ratio too, and a drift of
+    the machine must not make it.
     """
     reaches = [Reach(at, sides, {side.name: [] for side in sides}) for at in bandwidths]
     for repeat in range(repeats):
