@@ -19,7 +19,7 @@ PEER = "ddp"
 # A step of DDP takes about so long without a cable; it sets only how many steps a run has.
 PEER_STEP_SECONDS = 0.015
 BYTES_OF_A_PARAMETER = 4
-SHORT_STEPS, LEAST_STEPS, MOST_STEPS = 3, 6, 1000
+WARM_STEPS, LEAST_STEPS = 3, 6
 OWN_CLOCK_MAY_DIFFER = 0.1
 
 
@@ -27,7 +27,7 @@ OWN_CLOCK_MAY_DIFFER = 0.1
 class Rate:
     """One turn of one side."""
 
-    examples_per_second: float | None  # none where noise swallowed the difference of two runs, or with trouble
+    examples_per_second: float | None  # none with trouble
     bytes_per_example: float | None  # on the cable, both directions together
     seconds: float
     own_clock: float | None  # examples a second as the side itself says: a check
@@ -81,39 +81,36 @@ class Ours:
 
 @dataclass(frozen=True)
 class Ddp:
-    """`peers/pytorch/ddp.py`: one rank on each host, by the difference of a long and a short run."""
+    """`peers/pytorch/ddp.py`: one rank on each host, seen by the events of the first, not from its first steps on."""
 
     python: Path
     hosts: Hosts
     case: Case
     job: Job
-    seconds: float  # that a long run is to take more than a short one
+    seconds: float  # that the steps are to take
     parameters: int = 0
     name = PEER
     title = "PyTorch DDP"
 
     def warm(self) -> Ddp:
         """A run that is not counted: files are read from disk once, and the parameters are counted."""
-        return replace(self, parameters=int(self.train(UNSHAPED, SHORT_STEPS)[0]["parameters"]))
+        watch, _ = self.train(UNSHAPED, 1)
+        return replace(self, parameters=int(watch.last["parameters"]))
 
     def turn(self, at: Bandwidth) -> Rate:
-        steps = self.steps(at)
-        _, short_seconds, short_bytes = self.train(at, SHORT_STEPS)
-        event, long_seconds, long_bytes = self.train(at, SHORT_STEPS + steps)
-        examples, seconds = steps * BATCH * PROCESSES, long_seconds - short_seconds
-        rate = examples / seconds if seconds > 0 else None
-        own = 1000 * BATCH * PROCESSES / float(event["own_clock_ms"])
-        return Rate(rate, (long_bytes - short_bytes) / examples, seconds, own)
+        watch, examples = self.train(at, self.steps(at))
+        own = 1000 * BATCH * PROCESSES / float(watch.last["own_clock_ms"])
+        return Rate(examples / watch.seconds, watch.sent_bytes / examples, watch.seconds, own)
 
     def steps(self, at: Bandwidth) -> int:
         """As many as fit into the time if nothing but the cable and the arithmetic takes any."""
         cable = 0.0 if at.bits is None else 8 * BYTES_OF_A_PARAMETER * self.parameters / at.bits
-        return max(LEAST_STEPS, min(MOST_STEPS, round(self.seconds / (PEER_STEP_SECONDS + cable))))
+        return max(LEAST_STEPS, round(self.seconds / (PEER_STEP_SECONDS + cable)))
 
-    def train(self, at: Bandwidth, steps: int) -> tuple[dict[str, object], float, int]:
-        """What it told last, seconds, and bytes on the cable."""
+    def train(self, at: Bandwidth, steps: int) -> tuple[_Watch, int]:
+        """What was seen of so many steps after the first, and their examples."""
         options = pytorch_options(self.case, self.job, "eager", BATCH)
-        options += ["--steps", str(steps), "--warm-steps", str(SHORT_STEPS - 1)]
+        options += ["--steps", str(WARM_STEPS + steps), "--warm-steps", str(WARM_STEPS)]
         launches = [
             replace(
                 launch,
@@ -121,10 +118,28 @@ class Ddp:
                 environment={**launch.environment, "GLOO_SOCKET_IFNAME": INTERFACE},
                 cores=frozenset({two_cores()[rank]}),
             )
-            for rank, launch in enumerate(ddp_launches(self.python, options, f"network-{at.name}-ddp-{steps}"))
+            for rank, launch in enumerate(ddp_launches(self.python, options, f"network-{at.name}-ddp"))
         ]
-        before = self.hosts.sent_bytes()
-        ranks = run_together(launches)
-        sent = self.hosts.sent_bytes() - before
-        event = trained(self.title, ranks[0], steps * BATCH * PROCESSES).event
-        return event, max(rank.seconds for rank in ranks), sent
+        watch = _Watch(self.hosts)
+        finished = run_together(launches, watch.take)[0]
+        trained(self.title, finished, (WARM_STEPS + steps) * BATCH * PROCESSES)
+        return watch, steps * BATCH * PROCESSES
+
+
+class _Watch:
+    """The steps of rank 0 from outside: from the event that it is warm to the event that it is done."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts = hosts
+        self.seconds, self.sent_bytes = 0.0, 0
+        self.last: dict[str, object] = {}
+
+    def take(self, seconds: float, event: dict[str, object]) -> bool:
+        """Whether it is done; how it takes leave is not looked at."""
+        sent_bytes = self.hosts.sent_bytes()
+        if event["event"] == "warm":
+            self.warm = (seconds, sent_bytes)
+            return False
+        self.seconds, self.sent_bytes = seconds - self.warm[0], sent_bytes - self.warm[1]
+        self.last = event
+        return True

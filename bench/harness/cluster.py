@@ -87,8 +87,6 @@ class Cluster:
             run_together([Launch(command, f"network-{name}-master")], watch.take)
         finally:
             watch.end()
-        if watch.failure:
-            raise BenchError(f"{name}: {watch.failure}")
         return watch.seen
 
 
@@ -98,7 +96,6 @@ class _Watch:
     def __init__(self, cluster: Cluster, name: str, window: Window) -> None:
         self.cluster, self.name, self.window = cluster, name, window
         self.seen = Seen()
-        self.failure = ""  # what ends the bench
         self.join = ""
         self.workers: list[subprocess.Popen[bytes]] = []
         self.starting = threading.Lock()
@@ -111,14 +108,9 @@ class _Watch:
         self.alarm.start()
 
     def take(self, seconds: float, event: dict[str, object]) -> bool:
-        """Whether the run has done enough. A failure here must end it too, and be told."""
-        try:
-            return self.is_late or self.takes(seconds, event)
-        except Exception as error:  # whoever calls this has only an answer to wait for
-            self.failure = f"{type(error).__name__}: {error}"
+        """Whether the run has done enough."""
+        if self.is_late:
             return True
-
-    def takes(self, seconds: float, event: dict[str, object]) -> bool:
         kind = event["event"]
         if kind == "started":
             self.seen.parameters = event["parameters"]
@@ -133,7 +125,7 @@ class _Watch:
             self.seen.trouble = f"a worker was lost: {event['reason']}"
             return True
         elif kind == "waiting":
-            return self.a_worker_failed()
+            self.check_workers()
         elif kind == "step":
             return self.take_step(seconds, event)
         return False
@@ -172,14 +164,13 @@ class _Watch:
                 )
             )
 
-    def a_worker_failed(self) -> bool:
+    def check_workers(self) -> None:
         for host, worker in enumerate(self.workers):
             if worker.poll() is not None:
                 lines = self.log(host).read_text(errors="replace").splitlines()[-LAST_LINES:]
                 said = "\n".join(f"  | {line}" for line in lines)
-                self.failure = f"the worker on host {host} failed with exit status {worker.returncode}:\n{said}"
-                return True
-        return False
+                how = f"exit status {worker.returncode}"
+                raise BenchError(f"{self.name}: the worker on host {host} ended with {how}:\n{said}")
 
     def log(self, host: int) -> Path:
         return WORK / "logs" / f"network-{self.name}-worker{host}.out"
