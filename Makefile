@@ -1,6 +1,6 @@
 # One command each. `make test` runs all checks, cheapest first, and never writes into the tree.
 
-.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-dl4j bench-burn picture
+.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-dl4j bench-burn bench-network picture
 
 test:
 	cargo fmt --all --check
@@ -41,6 +41,10 @@ bench-dl4j:
 
 bench-burn:
 	python3 bench/parallel.py --peer burn
+
+# As root: it makes network namespaces.
+bench-network:
+	python3 bench/network.py
 
 picture:
 	python3 bench/picture.py

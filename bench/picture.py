@@ -9,7 +9,8 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
+
+from harness.svg import INK, OURS, PEER, QUIET, card, text
 
 BENCH = Path(__file__).resolve().parent
 MODE = "sync"  # the mode that several workers take unless told otherwise
@@ -22,10 +23,8 @@ TITLES = {
 SHORT_TITLES = {"lenet-b128": "LeNet, 128", "lenet-b32": "LeNet, 32", "mlp-b128": "MLP, 128", "untuned": "Untuned, 64"}
 SIDES = {"pytorch": "PyTorch, 2 threads", "ddp": "PyTorch DDP, 2 processes", "dl4j": "DL4J ParallelWrapper"}
 
-# A card with a ground of its own reads the same on a white page and on a dark one.
 WIDTH, LEFT, RIGHT = 860, 250, 190
 BAR, GAP, HEAD = 20, 8, 44
-GROUND, EDGE, INK, QUIET, OURS, PEER = "#ffffff", "#d0d7de", "#1f2328", "#59636e", "#1a7f5a", "#9aa4b2"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ def newest_first(runs: Path) -> list[dict]:
         return date, int(number)
 
     files = [path for path in runs.glob("*/results.json") if re.match(r"\d+-\d+-\d+.*\d$", path.parent.name)]
-    return [json.loads(path.read_text()) for path in sorted(files, key=age, reverse=True)]
+    results = [json.loads(path.read_text()) for path in sorted(files, key=age, reverse=True)]
+    return [run for run in results if isinstance(run, dict)]  # the accuracy matrix is a list, and not drawn
 
 
 def two_core_panels(results: list[dict]) -> list[Panel]:
@@ -136,12 +136,7 @@ def rate(value: float | None) -> str:
 
 def svg(panels: list[Panel]) -> str:
     height = sum(panel.height for panel in panels) + 16 * len(panels) + 8
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'role="img" aria-label="Paceline against its peers" font-family="system-ui, -apple-system, Segoe UI, '
-        f'Helvetica, Arial, sans-serif" font-size="14">',
-        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10" fill="{GROUND}" stroke="{EDGE}"/>',
-    ]
+    lines = []
     top = 12
     for panel in panels:
         lines.append(text(24, top + 24, panel.title, INK, weight=600))
@@ -156,13 +151,7 @@ def svg(panels: list[Panel]) -> str:
             lines.append(text(LEFT + width + 8, middle, bar.label, INK if bar.ours else QUIET, weight=weight))
             y += BAR + GAP
         top += panel.height + 16
-    return "\n".join([*lines, "</svg>", ""])
-
-
-def text(x: float, y: float, words: str, fill: str, anchor: str = "start", weight: int = 400) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'
-    )
+    return card(WIDTH, height, "Paceline against its peers", lines)
 
 
 def parse_options() -> argparse.Namespace:

@@ -15,4 +15,7 @@ micro-benchmarks of our own kernels).
 
 Two cores: `teams` (ours) and `peers` (theirs) are the command lines; `contest` is `parallel.py`, `scaling` is `scaling.py`;
 `marks` (time to accuracy) and `examples` (accuracy of the example jobs) are `accuracy.py`.
+
+Two hosts (`network.py`): `hosts` (the namespaces and the cable between them), `cluster` (our master and workers on them), `cable`
+(the sides: ours and DDP), `network` (the repeats, the bars), `curves` (the picture). `svg` is what both pictures share.
 """

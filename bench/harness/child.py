@@ -112,6 +112,7 @@ class _Child:
         self.command = [str(part) for part in launch.command]
         self.enough = enough
         self.had_enough = False
+        self.error: Exception | None = None  # of `enough`
         self.over = threading.Event()
         logs = WORK / "logs"
         logs.mkdir(parents=True, exist_ok=True)
@@ -138,7 +139,11 @@ class _Child:
 
     def wait(self, ended: queue.Queue[_Child]) -> None:
         if self.enough:
-            self._watch_lines(self.enough)
+            try:
+                self._watch_lines(self.enough)
+            except Exception as error:  # this thread has nobody above it: `check` raises it where it is seen
+                self.error = error
+                self.kill()
         _, status, usage = os.wait4(self.process.pid, 0)
         self.seconds = time.perf_counter() - self.start
         self.peak_mib = usage.ru_maxrss / PEAK_UNITS_PER_MIB
@@ -163,6 +168,8 @@ class _Child:
             os.kill(self.process.pid, signal.SIGKILL)
 
     def check(self) -> None:
+        if self.error:
+            raise self.error
         if self.process.returncode != 0:
             raise BenchError(self._failure())
 

@@ -58,7 +58,7 @@ def export_mnist(binary: Path, quick: bool) -> Mnist:
             done = subprocess.run([binary, "data", "export", f"mnist:{part}", folder], cwd=ROOT, stdout=sys.stderr)
             if done.returncode != 0:
                 raise BenchError(f"`paceline data export mnist:{part}` failed with exit status {done.returncode}")
-        files += [_cut(path, count) if quick else path for path in (images, labels)]
+        files += [first_examples(path, count) if quick else path for path in (images, labels)]
     return Mnist(*files, train_examples=_count(files[1]))
 
 
@@ -66,7 +66,7 @@ def export_whole_batches(binary: Path) -> None:
     """The training examples less the last few, so that a number of steps is a number of examples."""
     whole = export_mnist(binary, quick=False)
     for path in (whole.train_images, whole.train_labels):
-        _cut(path, WHOLE_BATCHES)
+        first_examples(path, WHOLE_BATCHES)
 
 
 def read_rates(job_file: Path) -> Rates:
@@ -83,7 +83,7 @@ def _count(path: Path) -> int:
         return struct.unpack(">4xI", file.read(8))[0]
 
 
-def _cut(path: Path, count: int) -> Path:
+def first_examples(path: Path, count: int) -> Path:
     """The first examples of an IDX file: the count in the header, and fewer bytes."""
     whole = path.read_bytes()
     header = 4 + 4 * whole[3]

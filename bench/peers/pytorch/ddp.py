@@ -26,6 +26,7 @@ def main() -> None:
         "gloo", init_method=f"file://{chosen.rendezvous}", rank=chosen.rank, world_size=chosen.processes
     )
     Training(chosen, Place(chosen.rank, chosen.processes, wrap)).run()
+    distributed.barrier()  # nobody leaves before rank 0 has told its end: gloo may abort a process whose peer leaves
     distributed.destroy_process_group()
 
 

@@ -80,6 +80,7 @@ class Training:
         warm_at = time.perf_counter()
         for step, (pixels, wanted) in enumerate(islice(batches, steps)):
             if step == warm_steps:
+                self._print(event="warm", step=step)
                 warm_at = time.perf_counter()
             loss = self._step(pixels, wanted)
         own_clock_ms = 1000 * (time.perf_counter() - warm_at) / max(1, steps - warm_steps)
