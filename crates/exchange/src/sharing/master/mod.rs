@@ -80,6 +80,10 @@ struct Lost {
     returned: Option<Mark>,
 }
 
+/// The first view waits so long for more workers, in milliseconds: a young network takes it ill when its first steps are taken by
+/// one, then by two, then by four.
+const GATHERED_FOR: Now = 300;
+
 /// A master in one term.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Master {
@@ -111,6 +115,8 @@ pub struct Master {
     /// Who members were before, and up to where the messages of those that are gone counted.
     former: BTreeMap<Incarnation, Incarnation>,
     cuts: BTreeMap<Incarnation, Sequence>,
+    /// When the first view begins with those who are there.
+    gathers_until: Option<Now>,
     /// How often each pair could not reach each other.
     edges: BTreeMap<(Incarnation, Incarnation), u32>,
     is_done: bool,
@@ -152,6 +158,7 @@ impl Master {
             asked: None,
             former: BTreeMap::new(),
             cuts: BTreeMap::new(),
+            gathers_until: None,
             edges: BTreeMap::new(),
             is_done: false,
             paused: false,
@@ -229,6 +236,7 @@ impl Master {
         if self.stage != Stage::Ended {
             self.happen(event, now);
             self.find_silent(now);
+            self.begin_when_gathered(now);
             self.wait_for_enough(now);
             self.go_on();
             self.set_timer(now);
@@ -310,7 +318,17 @@ impl Master {
             self.former.insert(member, was);
         }
         self.tell(Told::WorkerJoined(member));
-        self.prepare(format!("worker {member} joined"), now);
+        match self.view {
+            // Those who come at about the same time begin together.
+            0 => drop(self.gathers_until.get_or_insert(now + GATHERED_FOR)),
+            _ => self.prepare(format!("worker {member} joined"), now),
+        }
+    }
+
+    fn begin_when_gathered(&mut self, now: Now) {
+        if self.view == 0 && self.gathers_until.is_some_and(|at| now >= at) {
+            self.prepare("the first workers are here".into(), now);
+        }
     }
 
     /// A member is gone. What it held is looked at when the others have said what they hold of it.
@@ -391,7 +409,9 @@ impl Master {
             Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
             _ => None,
         };
-        if let Some(at) = self.roster.next_silence(self.options.silence_limit).into_iter().chain(waiting).min() {
+        let gathered = self.gathers_until.filter(|at| self.view == 0 && now < *at);
+        let silence = self.roster.next_silence(self.options.silence_limit);
+        if let Some(at) = silence.into_iter().chain(waiting).chain(gathered).min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }
@@ -428,6 +448,7 @@ mod tests {
             let ready = ToMaster::Ready { data: DATA, address: String::new(), was: None };
             master.handle(MasterEvent::Said(member, ready), 0);
         }
+        master.handle(MasterEvent::Tick, GATHERED_FOR);
         let view = master.view().0;
         for member in 1..=3 {
             says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new() });

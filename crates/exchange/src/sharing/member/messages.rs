@@ -155,14 +155,17 @@ impl Member {
     /// Tells peers what is held of theirs, and the master what is held of the own: that soon when there is nothing else to do,
     /// and now and then otherwise.
     pub(super) fn tell_what_is_held(&mut self) {
-        let is_idle = self.is_idle();
+        let is_idle = self.issued.is_empty();
         for peer in self.peers_of_view() {
             let held = self.have.get(&peer).map_or(0, |have| have.sequence);
             let told = self.peers.get(&peer).map_or(0, |peer| peer.told);
-            if self.has_state() && held > told {
+            // What came before a step ended is in the parameters of the next one: only then others may go further.
+            if self.has_state() && held > told && (is_idle || self.has_stepped) {
                 self.say_what_is_held(peer);
             }
         }
+        self.has_stepped = false;
+        let is_idle = self.is_idle();
         let (one, all) = (self.one, self.all);
         let is_news = (one, all) != self.told;
         let moved = one.sequence + all.sequence - self.told.0.sequence - self.told.1.sequence;

@@ -122,6 +122,8 @@ pub struct Member {
     begun: u64,
     issued: VecDeque<Issued>,
     has_asked_for_more: bool,
+    /// Whether a step has ended since peers were last told what is held of theirs.
+    has_stepped: bool,
     /// How far the own messages are held by another, and by all; and what of that was told.
     one: Have,
     all: Have,
@@ -166,6 +168,7 @@ impl Member {
             begun: 0,
             issued: VecDeque::new(),
             has_asked_for_more: false,
+            has_stepped: false,
             one: Have::default(),
             all: Have::default(),
             told: Default::default(),

@@ -67,6 +67,7 @@ impl Member {
     pub(super) fn stepped(&mut self, bytes: Option<u64>) {
         let Some(Issued { mark, examples }) = self.issued.pop_front() else { return };
         self.done = mark;
+        self.has_stepped = true;
         self.uncovered += examples;
         if let Some(bytes) = bytes {
             self.made(bytes);
