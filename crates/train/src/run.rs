@@ -145,7 +145,8 @@ impl Run<'_> {
         let (began, seen) = (Instant::now(), self.examples);
         let per_epoch = self.steps_per_epoch();
         while self.step < per_epoch {
-            let stretch = Stretch { epoch, from: self.step, until: self.stretch_end() };
+            let (from, until, pause_at) = (self.step, self.stretch_end(), self.pause_at());
+            let stretch = Stretch { epoch, from, until, pause_at };
             let next = self.stretch(stretch, listener);
             self.halt.go_on();
             self.step = next?;
@@ -197,10 +198,9 @@ impl Run<'_> {
         };
         let mut last = vec![Loss::default(); self.team.members().len()];
         let (mut mark, mut since) = (Instant::now(), 0);
-        let pause_at = self.pause_at();
         let Self { team, told, examples, halt, .. } = self;
         team.run(stretch, &kept, &mut |taken: Taken| {
-            if pause_at.is_some_and(|at| Instant::now() >= at) {
+            if stretch.pause_at.is_some_and(|at| Instant::now() >= at) {
                 halt.pause();
             }
             since += taken.examples;

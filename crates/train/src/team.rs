@@ -54,6 +54,8 @@ pub(crate) struct Stretch {
     pub epoch: u64,
     pub from: u64,
     pub until: u64,
+    /// When replicas say at once how far they are, because they are to pause.
+    pub pause_at: Option<Instant>,
 }
 
 impl Team {
@@ -143,7 +145,8 @@ impl Member {
             batches.recycle(batch);
             let stops = worker.exchange.stops()?;
             let is_last = stops || step + 1 == stretch.until;
-            if is_last || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            let is_pause = stretch.pause_at.is_some_and(|at| Instant::now() >= at);
+            if is_last || is_pause || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 let (iteration, traffic) = (worker.progress.iteration, worker.exchange.traffic());
                 let examples = std::mem::take(&mut untold);
                 tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });

@@ -58,14 +58,29 @@ fn two_workers_train_what_one_process_trains() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "2"]);
         let address = address(&mut master);
-        let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+        let workers = ["0", "1"].map(|state| worker(folder.path(), &["--join", &address, "--keep-state", state]));
         let events = ended_well(master, 20);
         workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        same_parameters(folder.path(), mode);
         assert_eq!(named(&events, "worker_joined").len(), 2, "{mode}");
         assert!(named(&events, "finished")[0]["bytes_sent"].as_u64() > Some(0), "they reduce among themselves");
         let model = folder.path().join("run/model.safetensors");
         run(folder.path(), &["evaluate", &model.display().to_string(), "--data", "digits:test"]).done();
     }
+}
+
+/// What two workers held when the run had ended: the same bits, or in `shared` the same but for the order of additions.
+#[track_caller]
+fn same_parameters(folder: &Path, mode: &str) {
+    let model = paceline::nn::ModelFile::load(&folder.join("run/model.safetensors")).expect("a model");
+    let states = ["0", "1"].map(|state| std::fs::read(folder.join(state)).expect("a state"));
+    let parameters = states.map(|bytes| {
+        let values = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four));
+        values.take(model.state.parameters.len()).collect::<Vec<f32>>()
+    });
+    let apart = parameters[0].iter().zip(&parameters[1]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let allowed = if mode == "shared" { 1e-5 } else { 0.0 };
+    assert!(!parameters[0].is_empty() && apart <= allowed, "{mode}: apart by {apart}");
 }
 
 #[test]
