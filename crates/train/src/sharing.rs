@@ -84,11 +84,6 @@ impl SharedReplica {
         })
     }
 
-    /// Numbers of a message.
-    pub fn width(&self) -> usize {
-        self.state.parameters.len()
-    }
-
     /// So many replicas share what each of them learns.
     pub fn set_members(&mut self, members: usize) {
         self.members = members.max(1);

@@ -1,4 +1,4 @@
-//! The rules of `shared` on many machines: nobody waits for anybody.
+//! The rules of `shared` on many machines: nobody waits, but for those who have not taken the last few steps.
 //!
 //! A member takes steps over the examples of its leases, and sends every other member a message about each: what it
 //! changes, and how far in its leases it has come. Whoever holds the messages of an origin up to a number has all that

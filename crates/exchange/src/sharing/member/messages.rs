@@ -1,7 +1,7 @@
 //! Messages: sent, taken, kept until everybody has them.
 
 use super::super::message::{PeerWord, Report};
-use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Mark, Member, Planted, Sequence, Stage};
+use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Member, Planted, Sequence, Stage};
 
 impl Member {
     pub(super) fn hear(&mut self, peer: Incarnation, word: PeerWord) {
@@ -213,10 +213,5 @@ impl Member {
             }
         }
         self.hold_as_far_as_all_do();
-    }
-
-    /// How far the own steps have come.
-    pub fn done(&self) -> Mark {
-        self.done
     }
 }

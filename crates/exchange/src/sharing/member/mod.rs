@@ -199,11 +199,6 @@ impl Member {
         self.me
     }
 
-    /// The newest view that is known here.
-    pub fn view(&self) -> ViewNumber {
-        self.view
-    }
-
     /// Whether this incarnation is over.
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
