@@ -14,6 +14,8 @@ pub struct Faults {
     pub(crate) workers: u64,
     pub(crate) min_workers: usize,
     pub(crate) save_every: Option<Round>,
+    /// Whether rounds overlap.
+    pub(crate) overlap: bool,
     /// Steps that a worker of `shared` may be ahead: a few, or so many that it sends nothing when somebody is slow.
     pub(crate) max_ahead: u64,
     every: Now,
@@ -41,6 +43,7 @@ impl Faults {
             fragile_masters: random.one_in(4),
             fragile_savers: random.one_in(3),
             leaves_a_bad_edge: random.one_in(4),
+            overlap: random.one_in(2),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_exchange::rounds::{Incarnation, Round, Span, ViewNumber};
+use paceline_exchange::rounds::{Incarnation, Round, Span, ViewNumber, WorkNumber};
 
 use crate::random::mix;
 
@@ -44,11 +44,29 @@ pub(crate) struct Contribution {
     pub(crate) way: u64,
 }
 
+#[derive(Clone, Debug)]
+struct Ahead {
+    work: WorkNumber,
+    round: Round,
+    sum: [i64; WIDTH],
+    is_computed: bool,
+}
+
+fn sum_of(epoch: u64, spans: &[Span]) -> [i64; WIDTH] {
+    let mut sum = [0; WIDTH];
+    for place in spans.iter().flat_map(|span| span.start..span.end) {
+        sum.iter_mut().zip(worth(epoch, place)).for_each(|(sum, worth)| *sum += worth);
+    }
+    sum
+}
+
 /// The buffers of one incarnation.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
     pub(crate) state: State,
     own: Option<(Round, [i64; WIDTH], u64)>,
+    /// What was computed before the result of the round before was there.
+    ahead: Option<Ahead>,
     contributions: BTreeMap<(ViewNumber, Round, Incarnation), Contribution>,
     sums: BTreeMap<(ViewNumber, Round, Incarnation), Vec<i64>>,
     result: Option<(Round, Vec<i64>)>,
@@ -63,6 +81,7 @@ impl Numbers {
         Self {
             state: State::initial(),
             own: None,
+            ahead: None,
             contributions: BTreeMap::new(),
             sums: BTreeMap::new(),
             result: None,
@@ -73,11 +92,31 @@ impl Numbers {
     }
 
     pub(crate) fn compute(&mut self, round: Round, epoch: u64, spans: &[Span]) {
-        let mut sum = [0; WIDTH];
-        for place in spans.iter().flat_map(|span| span.start..span.end) {
-            sum.iter_mut().zip(worth(epoch, place)).for_each(|(sum, worth)| *sum += worth);
-        }
-        self.own = Some((round, sum, self.state.way));
+        self.own = Some((round, sum_of(epoch, spans), self.state.way));
+    }
+
+    pub(crate) fn compute_ahead(&mut self, work: WorkNumber, round: Round, epoch: u64, spans: &[Span]) {
+        self.ahead = Some(Ahead { work, round, sum: sum_of(epoch, spans), is_computed: false });
+    }
+
+    pub(crate) fn drop_ahead(&mut self) {
+        self.ahead = None;
+    }
+
+    /// Whether work that is computed may be told; if it was ahead, only when the result of the round before is worked in.
+    pub(crate) fn is_done(&mut self, work: WorkNumber) -> bool {
+        let ahead = self.ahead.as_mut().filter(|ahead| ahead.work == work);
+        ahead.is_none_or(|ahead| {
+            ahead.is_computed = true;
+            false
+        })
+    }
+
+    /// The work that was ahead and is not any more; none if it is not computed yet.
+    pub(crate) fn caught_up(&mut self, round: Round) -> Option<WorkNumber> {
+        let ahead = self.ahead.take_if(|ahead| ahead.round == round + 1)?;
+        self.own = Some((ahead.round, ahead.sum, self.state.way));
+        ahead.is_computed.then_some(ahead.work)
     }
 
     pub(crate) fn part(&self, round: Round, part: usize, parts: usize) -> Result<Contribution, String> {

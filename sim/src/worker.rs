@@ -110,10 +110,12 @@ impl World {
             }
             Happening::Stepped(incarnation) => self.step_is_taken(pid, incarnation),
             Happening::Queued => self.work_on(pid),
-            Happening::Computed(incarnation, round)
+            Happening::Computed(incarnation, work)
                 if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation) =>
             {
-                self.tell_worker(pid, MemberEvent::Computed(round));
+                if self.worker(pid).numbers.is_done(work) {
+                    self.tell_worker(pid, MemberEvent::Computed(work));
+                }
             }
             _ => {}
         }
@@ -151,6 +153,7 @@ impl World {
                 let options = MemberOptions {
                     edge_limit: 1500,
                     save_every: self.faults.save_every,
+                    overlap: self.faults.overlap,
                     share: SHARE,
                     max_ahead: self.faults.max_ahead,
                     window_messages: 6,
@@ -299,15 +302,18 @@ impl World {
                 }
                 self.dial_peers(pid);
             }
-            MemberAction::Compute { round, epoch, spans } => {
+            MemberAction::Compute { work, round, epoch, spans, ahead } => {
                 if self.faults.kills(epoch, &spans) {
                     self.watch.count("an example killed its worker");
                     self.lose_worker(pid);
                     return Ok(());
                 }
-                self.worker(pid).numbers.compute(round, epoch, &spans);
+                match ahead {
+                    false => self.worker(pid).numbers.compute(round, epoch, &spans),
+                    true => self.worker(pid).numbers.compute_ahead(work, round, epoch, &spans),
+                }
                 let delay = self.random.within(5, 60);
-                self.after(delay, pid, Happening::Computed(me, round));
+                self.after(delay, pid, Happening::Computed(me, work));
             }
             MemberAction::Contribute { to, view, round, part, parts } => {
                 let contribution = self.worker(pid).numbers.part(round, part, parts)?;
@@ -328,7 +334,17 @@ impl World {
                     self.say_to_peer(pid, to, ToPeer::Reduced { view, round }, Carried::Values(sum));
                 }
             }
-            MemberAction::Apply { view, round, members } => self.worker(pid).numbers.apply(view, round, &members)?,
+            MemberAction::DropAhead => {
+                self.watch.count("what was computed ahead was dropped");
+                self.worker(pid).numbers.drop_ahead();
+            }
+            MemberAction::Apply { view, round, members } => {
+                self.worker(pid).numbers.apply(view, round, &members)?;
+                if let Some(work) = self.worker(pid).numbers.caught_up(round) {
+                    self.watch.count("a round was computed before the one before was summed");
+                    self.after(0, pid, Happening::Computed(me, work));
+                }
+            }
             MemberAction::ApplyFetched(round) => {
                 self.watch.count("a result was fetched from a survivor");
                 self.worker(pid).numbers.apply_fetched(round)?;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use paceline_exchange::Planted;
-use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Share, Term};
+use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Share, Term, WorkNumber};
 
 use crate::faults::Faults;
 use crate::invariants::Watch;
@@ -24,7 +24,7 @@ pub(crate) enum Happening {
     /// Nobody answered at the other end.
     NotDialled(Option<Incarnation>),
     Timer(Now),
-    Computed(Incarnation, Round),
+    Computed(Incarnation, WorkNumber),
     /// A step of `shared` is taken.
     Stepped(Incarnation),
     /// Something waits in the queue of the replica.

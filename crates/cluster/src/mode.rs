@@ -61,6 +61,11 @@ impl RunMode {
         }
     }
 
+    /// Whether workers compute the next round while the last one is averaged.
+    pub(crate) fn overlaps(&self) -> bool {
+        matches!(self, Self::Rounds(RoundMode::Averaging(options)) if options.overlap)
+    }
+
     /// Steps that a worker may be ahead of what the others have taken of it.
     pub(crate) fn max_ahead(&self) -> u64 {
         match self {

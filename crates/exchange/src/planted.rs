@@ -24,6 +24,7 @@ pub enum Planted {
     NeverSetsAside,
     PublishesAnAbortedRound,
     ReusesWorkOfAnotherRound,
+    KeepsWhatWasComputedAhead,
     CutsAtTheLeast,
     ForgetsTheLostLease,
     KeepsTheCountWhenAllAreLost,
@@ -42,7 +43,7 @@ pub enum Planted {
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 18] = [
+    pub const IN_ROUNDS: [Planted; 19] = [
         Planted::CountsWhenTheFirstIsDone,
         Planted::CommitsTheOldestRound,
         Planted::ForgetsTheLostSlice,
@@ -61,6 +62,7 @@ impl Planted {
         Planted::NeverSetsAside,
         Planted::PublishesAnAbortedRound,
         Planted::ReusesWorkOfAnotherRound,
+        Planted::KeepsWhatWasComputedAhead,
     ];
 
     /// Those in the rules of `shared`.

@@ -44,6 +44,10 @@ impl Mode {
             Mode::Averaging(AveragingOptions { frequency: 0, .. }) => {
                 bad("train.mode.averaging.frequency", "at least 1", "0".into())
             }
+            Mode::Averaging(AveragingOptions { average_updater: Some(true), overlap: true, .. }) => {
+                let expected = "false with `overlap`: what a replica did while its round was averaged rests on its own";
+                bad("train.mode.averaging.average_updater", expected, "true".into())
+            }
             Mode::Averaging(AveragingOptions { outer: Outer::Nesterov { learning_rate, momentum }, .. }) => {
                 if !(*learning_rate > 0.0 && learning_rate.is_finite()) {
                     let setting = "train.mode.averaging.outer.nesterov.learning_rate";

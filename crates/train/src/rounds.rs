@@ -6,6 +6,11 @@
 //!
 //! What a replica is after a round stays as it was until the next one is applied, whatever it computes meanwhile: it can
 //! be given to others, and a round can be taken again.
+//!
+//! When rounds overlap, a replica takes the steps of the next round before it knows what this one came to. When it does, it
+//! moves by as much as the result is away from what it had contributed; then it contributes to the next round.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use paceline_data::{Loader, LoaderOptions, Normaliser};
 use paceline_model::{Batch, Flat, Loss, Model, Progress, State};
@@ -55,6 +60,13 @@ pub struct Contribution {
     pub loss: Loss,
 }
 
+/// Steps of a round whose forerunner is still being averaged.
+struct Ahead {
+    round: u64,
+    weight: f64,
+    loss: Loss,
+}
+
 /// One machine's replica.
 pub struct RoundReplica {
     model: Threaded,
@@ -64,6 +76,10 @@ pub struct RoundReplica {
     base: State,
     /// Where own steps of a round go.
     local: State,
+    /// If rounds overlap: what was last contributed.
+    given: Option<State>,
+    /// What was computed before the result of the round before was here.
+    ahead: Option<Ahead>,
     /// The way of the outer optimiser; empty without one.
     velocity: Vec<f32>,
     progress: Progress,
@@ -98,12 +114,16 @@ impl RoundReplica {
             }
             _ => Vec::new(),
         };
+        let overlaps = matches!(mode, RoundMode::Averaging(AveragingOptions { overlap: true, .. }));
+        let given = overlaps.then(|| base.clone());
         let model = Threaded::new(trainer.network(), threads);
         Ok(Self {
             model,
             loader,
             mode,
             local: base.clone(),
+            given,
+            ahead: None,
             base,
             velocity,
             progress: Progress::default(),
@@ -122,17 +142,51 @@ impl RoundReplica {
 
     fn averaged_slots(&self) -> usize {
         match self.mode {
-            RoundMode::Averaging(AveragingOptions { average_updater: true, .. }) => self.base.slots.len(),
+            RoundMode::Averaging(options) if options.averages_updater() => self.base.slots.len(),
             _ => 0,
         }
     }
 
-    /// Computes the contribution of the examples at these positions of an epoch's order to a round.
-    pub fn compute(&mut self, round: u64, epoch: u64, positions: &[u64]) -> Result<Contribution, Error> {
+    /// Computes the contribution of the examples at these positions of an epoch's order to a round; none if that is not wanted
+    /// any more.
+    pub fn compute(
+        &mut self,
+        round: u64,
+        epoch: u64,
+        positions: &[u64],
+        is_void: &AtomicBool,
+    ) -> Result<Option<Contribution>, Error> {
         self.progress = Progress { iteration: (round - 1) * self.mode.steps(), epoch };
         match self.mode {
-            RoundMode::Sync => self.gradient(epoch, positions),
-            RoundMode::Averaging(_) => self.steps(epoch, positions),
+            RoundMode::Sync => self.gradient(epoch, positions).map(Some),
+            RoundMode::Averaging(_) => {
+                copy_state(&self.base, &mut self.local);
+                let taken = self.steps(epoch, positions, is_void)?;
+                Ok(taken.map(|(weight, loss)| self.give(weight, loss)))
+            }
+        }
+    }
+
+    /// Takes the steps of the round behind the one that was last contributed to. The contribution comes out of
+    /// [`Self::apply`], when the result of that one is there.
+    pub fn compute_ahead(
+        &mut self,
+        round: u64,
+        epoch: u64,
+        positions: &[u64],
+        is_void: &AtomicBool,
+    ) -> Result<(), Error> {
+        self.progress = Progress { iteration: (round - 1) * self.mode.steps(), epoch };
+        let taken = self.steps(epoch, positions, is_void)?;
+        self.ahead = taken.map(|(weight, loss)| Ahead { round, weight, loss });
+        Ok(())
+    }
+
+    /// Takes back what was computed ahead.
+    pub fn drop_ahead(&mut self) {
+        self.ahead = None;
+        if let Some(given) = &self.given {
+            copy_state(given, &mut self.local);
         }
     }
 
@@ -156,11 +210,18 @@ impl RoundReplica {
         Ok(Contribution { values, weight: f64::from(weight), loss })
     }
 
-    fn steps(&mut self, epoch: u64, positions: &[u64]) -> Result<Contribution, Error> {
+    fn steps(
+        &mut self,
+        epoch: u64,
+        positions: &[u64],
+        is_void: &AtomicBool,
+    ) -> Result<Option<(f64, Loss)>, Error> {
         let (mut loss, mut weight) = (Loss::default(), 0.0f64);
-        copy_state(&self.base, &mut self.local);
         let size = positions.len().div_ceil(self.mode.steps() as usize).max(1);
         for positions in positions.chunks(size) {
+            if is_void.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             self.loader.read(epoch, positions.iter().copied(), &mut self.batch)?;
             weight += f64::from(self.batch.weight());
             let step = self.model.train(&self.batch, &mut self.local, self.progress)?;
@@ -170,15 +231,24 @@ impl RoundReplica {
             loss.merge(step);
             self.progress.iteration += 1;
         }
+        Ok(Some((weight, loss)))
+    }
+
+    /// What the own steps of a round have come to.
+    fn give(&mut self, weight: f64, loss: Loss) -> Contribution {
+        if let Some(given) = &mut self.given {
+            copy_state(&self.local, given);
+        }
         let mut values = Vec::with_capacity(self.width());
         let slots = self.averaged_slots();
         let parts = [&self.local.parameters, &self.local.running].into_iter().chain(&self.local.slots[..slots]);
         parts.for_each(|part| values.extend(part.iter().map(|value| value * weight as f32)));
-        Ok(Contribution { values, weight, loss })
+        Contribution { values, weight, loss }
     }
 
-    /// Applies what a round came to: the sum of all contributions, and of their weights.
-    pub fn apply(&mut self, round: u64, sum: &[f32], weight: f64) {
+    /// Applies what a round came to: the sum of all contributions, and of their weights. Gives the contribution to the next
+    /// round, if that was computed ahead.
+    pub fn apply(&mut self, round: u64, sum: &[f32], weight: f64) -> Option<Contribution> {
         self.progress.iteration = (round - 1) * self.mode.steps();
         let weight = weight as f32;
         let parameters = self.base.parameters.len();
@@ -189,6 +259,13 @@ impl RoundReplica {
             }
         }
         self.progress.iteration = round * self.mode.steps();
+        let Ahead { weight, loss, .. } = self.ahead.take_if(|ahead| ahead.round == round + 1)?;
+        if let Some(given) = &self.given {
+            // Statistics are of what was seen last, and the updater is each replica's own.
+            let way = self.base.parameters.iter().zip(given.parameters.iter()).map(|(to, from)| to - from);
+            self.local.parameters.iter_mut().zip(way).for_each(|(value, way)| *value += way);
+        }
+        Some(self.give(weight, loss))
     }
 
     fn update(&mut self, sum: &[f32], weight: f32, parameters: usize) {
@@ -228,6 +305,7 @@ impl RoundReplica {
 
     /// Becomes what another replica was. Says what was expected and found if it is not of this run.
     pub fn adopt(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.ahead = None;
         adopt_into(bytes, &mut self.base, &mut self.velocity)
     }
 }

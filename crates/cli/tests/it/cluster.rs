@@ -21,6 +21,16 @@ fn master(folder: &Path, more: &[&str]) -> Watched {
     Watched::start(folder, &[&usual, more].concat())
 }
 
+/// Averaging that goes on while it averages.
+const OVERLAPPED: [&str; 6] = [
+    "--mode",
+    "averaging",
+    "--set",
+    "train.mode.averaging.overlap=true",
+    "--set",
+    "train.mode.averaging.frequency=5",
+];
+
 fn worker(folder: &Path, arguments: &[&str]) -> Watched {
     Watched::start(folder, &[&["worker", "--slots", "1", "--events", "json"], arguments].concat())
 }
@@ -54,9 +64,11 @@ fn left_well(worker: Watched) -> Vec<Value> {
 
 #[test]
 fn two_workers_train_what_one_process_trains() {
-    for mode in ["sync", "averaging", "shared"] {
+    let modes = ["sync", "averaging", "shared"].map(|mode| vec!["--mode", mode]);
+    for mode in modes.into_iter().chain([OVERLAPPED.to_vec()]) {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut master = master(folder.path(), &["--mode", mode, "--min-workers", "2"]);
+        let mut master = master(folder.path(), &[&mode[..], &["--min-workers", "2"]].concat());
+        let mode = mode[1];
         let address = address(&mut master);
         let workers = ["0", "1"].map(|state| worker(folder.path(), &["--join", &address, "--keep-state", state]));
         let events = ended_well(master, 20);
@@ -103,10 +115,12 @@ fn the_same_members_and_seed_give_the_same_bits() {
 
 #[test]
 fn a_killed_worker_is_named_and_what_it_held_comes_later() {
-    for mode in ["sync", "averaging", "shared"] {
+    let modes = ["sync", "averaging", "shared"].map(|mode| vec!["--mode", mode]);
+    for mode in modes.into_iter().chain([OVERLAPPED.to_vec()]) {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = ["--mode", mode, "--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
-        let mut master = master(folder.path(), &arguments);
+        let arguments = ["--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
+        let mut master = master(folder.path(), &[&mode[..], &arguments].concat());
+        let mode = mode[1];
         let address = address(&mut master);
         let records = ["1.jsonl", "2.jsonl", "3.jsonl"];
         let joins = |record: &&str| worker(folder.path(), &["--join", &address, "--record", record]);

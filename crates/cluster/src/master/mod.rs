@@ -176,6 +176,7 @@ pub fn run_master(
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| mode.rounds_of(steps)),
+        overlap: mode.overlaps(),
         share,
         max_ahead: mode.max_ahead(),
         ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)
@@ -186,6 +187,7 @@ pub fn run_master(
         waiting_limit: options.waiting_limit.as_millis() as u64,
         waiting_told_every: 5000,
         stops_on_poison: options.stops_on_poison,
+        overlap: mode.overlaps(),
         data,
     };
     let office = Office {

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline_exchange::rounds::{Incarnation, Round, Schedule, Span};
-use paceline_train::{RoundReplica, SharedReplica};
+use paceline_exchange::rounds::{Incarnation, Round, Schedule, Span, WorkNumber};
+use paceline_train::{Contribution, RoundReplica, SharedReplica};
 
 use super::buffers::Weighted;
 use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
@@ -16,11 +18,17 @@ use crate::ClusterError;
 pub(super) enum Task {
     Compute {
         of: Incarnation,
+        work: WorkNumber,
         round: Round,
         epoch: u64,
         spans: Vec<Span>,
+        ahead: bool,
+        /// Set when it is not wanted any more.
+        is_void: Arc<AtomicBool>,
     },
+    DropAhead,
     Apply {
+        of: Incarnation,
         round: Round,
         result: Weighted,
     },
@@ -48,7 +56,7 @@ pub(super) enum Whom {
 
 /// What it has done.
 pub(super) enum Done {
-    Computed { of: Incarnation, round: Round, contribution: Weighted, loss: f64 },
+    Computed { of: Incarnation, work: WorkNumber, round: Round, contribution: Weighted, loss: f64 },
     Snapshot { of: Incarnation, whom: Whom, round: Round, state: Vec<u8> },
     Stream(Incarnation, StreamDone),
     Failed { of: Incarnation, error: String },
@@ -72,7 +80,7 @@ impl Compute {
         let (tasks, inbox) = unbounded();
         let (outbox, done) = unbounded();
         let work = move || {
-            let mut queue = VecDeque::new();
+            let (mut queue, mut ahead) = (VecDeque::new(), None);
             while let Some(task) = next(&inbox, &mut queue) {
                 let answer = match (&mut replica, task) {
                     (replica, Task::Write(path, answer)) => {
@@ -84,7 +92,7 @@ impl Compute {
                         let _ = answer.send(std::fs::write(path, state));
                         None
                     }
-                    (Replica::Rounds(replica), task) => carry_out(replica, task),
+                    (Replica::Rounds(replica), task) => carry_out(replica, task, &mut ahead),
                     (Replica::Shared(replica), Task::Stream(of, task)) => carry_out_in_stream(replica, of, task),
                     (Replica::Shared(_), _) => None,
                 };
@@ -116,23 +124,37 @@ fn next(inbox: &Receiver<Task>, queue: &mut VecDeque<Task>) -> Option<Task> {
     }
 }
 
-fn carry_out(replica: &mut RoundReplica, task: Task) -> Option<Done> {
+/// Does it; `ahead` is the number of the work that is done before the result of the round before is there.
+fn carry_out(replica: &mut RoundReplica, task: Task, ahead: &mut Option<WorkNumber>) -> Option<Done> {
+    let computed = |of, work, round, contribution: Contribution| Done::Computed {
+        of,
+        work,
+        round,
+        loss: contribution.loss.sum,
+        contribution: Weighted { weight: contribution.weight, values: contribution.values },
+    };
     match task {
-        Task::Compute { of, round, epoch, spans } => {
+        Task::Compute { of, work, round, epoch, spans, ahead: is_ahead, is_void } => {
             let positions: Vec<u64> = spans.iter().flat_map(|span| span.start..span.end).collect();
-            Some(match replica.compute(round, epoch, &positions) {
-                Ok(contribution) => Done::Computed {
-                    of,
-                    round,
-                    loss: contribution.loss.sum,
-                    contribution: Weighted { weight: contribution.weight, values: contribution.values },
-                },
-                Err(error) => Done::Failed { of, error: error.to_string() },
-            })
+            let contribution = match is_ahead {
+                false => replica.compute(round, epoch, &positions, &is_void),
+                true => {
+                    *ahead = Some(work);
+                    replica.compute_ahead(round, epoch, &positions, &is_void).map(|()| None)
+                }
+            };
+            match contribution {
+                Ok(contribution) => contribution.map(|contribution| computed(of, work, round, contribution)),
+                Err(error) => Some(Done::Failed { of, error: error.to_string() }),
+            }
         }
-        Task::Apply { round, result } => {
-            replica.apply(round, &result.values, result.weight);
+        Task::DropAhead => {
+            replica.drop_ahead();
             None
+        }
+        Task::Apply { of, round, result } => {
+            let contribution = replica.apply(round, &result.values, result.weight)?;
+            ahead.take().map(|work| computed(of, work, round + 1, contribution))
         }
         Task::Adopt { of, state } => replica.adopt(&state).err().map(|error| Done::Failed { of, error }),
         Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),

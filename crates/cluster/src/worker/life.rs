@@ -1,11 +1,13 @@
 //! One incarnation of a worker: the loop that carries out what the rules decide.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select};
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Term};
+use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Term, WorkNumber};
 use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{MemberRules, sharing};
 use paceline_train::Stop;
@@ -62,6 +64,8 @@ pub(super) struct Life<'a> {
     pub(super) links: Links,
     pub(super) buffers: Buffers,
     pub(super) stream: Stream,
+    /// What was last asked of the thread that computes, and whether it is not wanted any more.
+    work: (WorkNumber, Arc<AtomicBool>),
     timer: Option<Now>,
     preparing: Option<Receiver<Result<Prepared, ClusterError>>>,
     leaving: Option<Instant>,
@@ -104,6 +108,7 @@ impl<'a> Life<'a> {
             links: Links::new(0),
             buffers: Buffers::default(),
             stream: Stream::new(),
+            work: (0, Arc::default()),
             timer: None,
             preparing: None,
             leaving: None,
@@ -163,6 +168,7 @@ impl<'a> Life<'a> {
 
     /// What did not get to all others may go into the next incarnation.
     fn leave_behind(&mut self, prepared: &mut Option<Prepared>) {
+        self.work.1.store(true, Ordering::Relaxed);
         let me = self.me();
         if let Some(ready) = prepared.as_mut().filter(|_| me > 0) {
             ready.former = Some(Former { incarnation: me, messages: self.stream.of(me) });
@@ -388,10 +394,11 @@ impl<'a> Life<'a> {
     fn take_done(&mut self, done: Done, prepared: &mut Option<Prepared>) {
         let me = self.me();
         match done {
-            Done::Computed { of, round, contribution, loss } if of == me => {
+            // What is not wanted any more must not take the place of what is.
+            Done::Computed { of, work, round, contribution, loss } if of == me && work == self.work.0 => {
                 (self.loss, self.weight) = (self.loss + loss, self.weight + contribution.weight);
                 self.buffers.set_own(round, contribution);
-                self.feed(MemberEvent::Computed(round), prepared);
+                self.feed(MemberEvent::Computed(work), prepared);
                 self.report();
             }
             Done::Stream(of, done) if of == me => self.take_stream_done(done, prepared),
@@ -460,7 +467,16 @@ impl<'a> Life<'a> {
             MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[]),
             MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[]),
             MemberAction::Connect(peers) => return Ok(self.links.want(peers, self.transport)),
-            MemberAction::Compute { round, epoch, spans } => task(Task::Compute { of: me, round, epoch, spans })?,
+            MemberAction::Compute { work, round, epoch, spans, ahead } => {
+                let is_void = Arc::default();
+                let before = std::mem::replace(&mut self.work, (work, Arc::clone(&is_void)));
+                before.1.store(true, Ordering::Relaxed);
+                task(Task::Compute { of: me, work, round, epoch, spans, ahead, is_void })?;
+            }
+            MemberAction::DropAhead => {
+                self.work.1.store(true, Ordering::Relaxed);
+                task(Task::DropAhead)?;
+            }
             MemberAction::Contribute { to, view, round, part, parts } => {
                 let part = self.buffers.part(round, part, parts).ok_or("the own contribution is missing")?;
                 if to == me {
@@ -479,12 +495,12 @@ impl<'a> Life<'a> {
             }
             MemberAction::Apply { view, round, members } => {
                 let result = self.buffers.assemble(view, round, &members)?.clone();
-                task(Task::Apply { round, result })?;
+                task(Task::Apply { of: me, round, result })?;
             }
             MemberAction::ApplyFetched(round) => {
                 let (_, result) = self.buffers.fetched_result.take().ok_or("the result that was fetched is missing")?;
                 let result = self.buffers.keep(round, result).clone();
-                task(Task::Apply { round, result })?;
+                task(Task::Apply { of: me, round, result })?;
             }
             MemberAction::Adopt(_) => {
                 let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;

@@ -49,6 +49,8 @@ pub enum ToMaster {
         view: ViewNumber,
         /// The last round that this member has completed; none while it has no state.
         completed: Option<Round>,
+        /// Whose contributions to the round behind it have arrived here: whatever kills them now, it is not that round.
+        contributed: Vec<Incarnation>,
     },
     /// Completed a round (or has come to the state before the first one of the view).
     Done {

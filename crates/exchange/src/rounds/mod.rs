@@ -26,7 +26,7 @@ mod schedule;
 mod told;
 
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
-pub use member::{Member, MemberAction, MemberEvent, MemberOptions};
+pub use member::{Member, MemberAction, MemberEvent, MemberOptions, WorkNumber};
 pub use plan::Plan;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, Schedule, Share, Span};
 pub use told::Told;

@@ -36,33 +36,61 @@ impl Plan {
     }
 
     /// The plan of other members from a round on: who stays keeps what they took in it, so that work that is done is not
-    /// done again; what the others took comes back. Says what is set aside. `to_blame` tells whether a member that is gone may have been lost because of what it took.
+    /// done again; what the others took comes back. Says what is set aside, with its epoch. `blame` tells what a member that is gone
+    /// may have been lost because of.
     pub fn change(
         &self,
         view: ViewNumber,
         members: Vec<Incarnation>,
         first: Round,
-        to_blame: impl Fn(Incarnation) -> bool,
-    ) -> (Plan, Vec<Span>) {
+        blame: impl Fn(Incarnation) -> Blame,
+    ) -> (Plan, Vec<(u64, Span)>) {
         let (assignment, mut rest) = self.at(first);
         let Some(before) = assignment else {
             // Nobody had begun, or everything is done.
             let assignment = if self.members.is_empty() { rest.take(members.len()) } else { None };
             return (Plan { view, members, first, assignment, rest }, Vec::new());
         };
+        let ahead = self.at(first + 1).0;
         let mut aside = Vec::new();
         let mut slices = vec![Vec::new(); members.len()];
-        for (member, slice) in self.members.iter().zip(before.slices) {
-            match members.iter().position(|m| m == member) {
-                Some(place) => slices[place] = slice,
-                None => aside.extend(rest.give_back(&slice, to_blame(*member))),
+        for (place, (member, slice)) in self.members.iter().zip(before.slices).enumerate() {
+            if let Some(place) = members.iter().position(|m| m == member) {
+                slices[place] = slice;
+                continue;
+            }
+            let is_ahead = match blame(*member) {
+                Blame::Nothing => false,
+                // Who has nothing to do in a round is at the next one, if rounds overlap.
+                Blame::Round { overlap } => overlap && slice.is_empty(),
+                Blame::Next => true,
+            };
+            let to_blame = !is_ahead && blame(*member) != Blame::Nothing;
+            aside.extend(rest.give_back(&slice, to_blame).into_iter().map(|span| (before.epoch, span)));
+            if let Some(ahead) = ahead.as_ref().filter(|_| is_ahead) {
+                aside.extend(rest.mark(ahead.epoch, &ahead.slices[place]).into_iter().map(|span| (ahead.epoch, span)));
             }
         }
-        let kept = Assignment { epoch: before.epoch, slices, ends_epoch: rest.left() == 0 };
+        let ends_epoch = rest.left() == 0 && rest.epoch() == before.epoch;
+        let kept = Assignment { epoch: before.epoch, slices, ends_epoch };
         // A round in which nobody who is left takes anything need not be held.
         let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(members.len()) };
         (Plan { view, members, first, assignment, rest }, aside)
     }
+}
+
+/// What a member that is gone may have been lost because of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// It left, or was sent away.
+    Nothing,
+    /// What it took in the round; if rounds overlap and that was nothing, in the next one.
+    Round {
+        /// Whether rounds overlap.
+        overlap: bool,
+    },
+    /// It had contributed to the round: what it took in the next one.
+    Next,
 }
 
 #[cfg(test)]
@@ -78,16 +106,27 @@ mod tests {
     #[test]
     fn who_stays_keeps_what_they_took_and_the_rest_comes_back() {
         let plan = Plan::begin(1, vec![7, 8, 9], 1, Schedule::new(30, 1, Share::Each(2)));
-        let (changed, aside) = plan.change(2, vec![7, 9, 12], 3, |_| true);
+        let (changed, aside) = plan.change(2, vec![7, 9, 12], 3, |_| Blame::Round { overlap: false });
         assert_eq!(aside, []);
         assert_eq!(taken(&changed.assignment), [vec![(12, 14)], vec![(16, 18)], vec![]]);
         assert_eq!(taken(&changed.at(4).0), [vec![(14, 16)], vec![(18, 20)], vec![(20, 22)]]);
     }
 
     #[test]
+    fn who_had_contributed_is_blamed_for_the_next_round() {
+        let plan = Plan::begin(1, vec![7, 8], 1, Schedule::new(30, 1, Share::Each(2)));
+        let (changed, aside) = plan.change(2, vec![7], 1, |_| Blame::Next);
+        assert_eq!((taken(&changed.assignment), aside), (vec![vec![(0, 2)]], vec![]));
+        let next = changed.at(2).0.expect("a round").slices;
+        assert_eq!(next, [[Span { start: 2, end: 4, losses: 0 }]], "what it gave is given back without blame");
+        let marked = changed.at(4).0.expect("a round").slices;
+        assert_eq!(marked, [[Span { start: 6, end: 8, losses: 1 }]], "what it took ahead is not");
+    }
+
+    #[test]
     fn a_round_that_nobody_holds_any_more_begins_anew() {
         let plan = Plan::begin(1, vec![7], 1, Schedule::new(4, 1, Share::Each(2)));
-        let (changed, _) = plan.change(2, vec![8], 1, |_| false);
+        let (changed, _) = plan.change(2, vec![8], 1, |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]], "nothing is taken from what nobody lost");
         assert_eq!(taken(&changed.at(3).0), Vec::<Vec<(u64, u64)>>::new());
     }

@@ -18,8 +18,12 @@ use crate::halt::Halt;
 pub struct AveragingOptions {
     /// Steps between two averages.
     pub frequency: u64,
-    /// Whether what the updater remembers is averaged too; if not, every replica keeps its own.
-    pub average_updater: bool,
+    /// Whether what the updater remembers is averaged too; if not, every replica keeps its own. Without a word here, it is,
+    /// unless rounds overlap.
+    pub average_updater: Option<bool>,
+    /// On many machines: whether a replica goes on while its round is averaged. What it has done meanwhile is added to the mean,
+    /// which therefore comes one round late. In one process there is nothing to wait for, and it changes nothing.
+    pub overlap: bool,
     /// What is done with the mean.
     pub outer: Outer,
     /// Whether the loss that steps tell is that of all replicas; if not, it is the first one's.
@@ -28,7 +32,14 @@ pub struct AveragingOptions {
 
 impl Default for AveragingOptions {
     fn default() -> Self {
-        Self { frequency: 3, average_updater: true, outer: Outer::None, report_score: true }
+        Self { frequency: 3, average_updater: None, overlap: false, outer: Outer::None, report_score: true }
+    }
+}
+
+impl AveragingOptions {
+    /// Whether what the updater remembers is averaged too.
+    pub fn averages_updater(&self) -> bool {
+        self.average_updater.unwrap_or(!self.overlap)
     }
 }
 
@@ -70,7 +81,7 @@ impl Averaging {
         gate: &Arc<Gate>,
         halt: &Halt,
     ) -> Vec<Averaging> {
-        let slots = if options.average_updater { &state.slots[..] } else { &[] };
+        let slots = if options.averages_updater() { &state.slots[..] } else { &[] };
         let buffers = [&state.parameters, &state.running].into_iter().chain(slots);
         let team = Arc::new(Team {
             gate: gate.clone(),
@@ -160,7 +171,7 @@ impl Exchange for Averaging {
         if !self.velocity.is_empty() {
             memory.insert("velocity".into(), self.velocity.clone());
         }
-        if !self.options.average_updater {
+        if !self.options.averages_updater() {
             memory.extend(state.slots.iter().enumerate().map(|(slot, values)| (slot_name(slot), values.to_vec())));
         }
         memory
@@ -175,7 +186,7 @@ impl Exchange for Averaging {
                 self.velocity.copy_from_slice(&whole[slice(length, replicas, self.me)]);
             }
         }
-        if !self.options.average_updater && kept.len() == replicas {
+        if !self.options.averages_updater() && kept.len() == replicas {
             for (slot, values) in state.slots.iter_mut().enumerate() {
                 if let Some(own) = kept[self.me].get(&slot_name(slot)).filter(|own| own.len() == values.len()) {
                     values.copy_from_slice(own);

@@ -6,5 +6,6 @@ mod early_stopping;
 mod inference;
 mod job;
 mod resume;
+mod rounds;
 mod team;
 mod weights;

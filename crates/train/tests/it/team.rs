@@ -17,8 +17,13 @@ use paceline_train::{
 };
 use serde_json::Value;
 
-const EVERY_STEP: Mode =
-    Mode::Averaging(AveragingOptions { frequency: 1, average_updater: true, outer: Outer::None, report_score: true });
+const EVERY_STEP: Mode = Mode::Averaging(AveragingOptions {
+    frequency: 1,
+    average_updater: Some(true),
+    overlap: false,
+    outer: Outer::None,
+    report_score: true,
+});
 
 fn averaging(frequency: u64) -> Mode {
     Mode::Averaging(AveragingOptions { frequency, ..AveragingOptions::default() })
@@ -212,7 +217,7 @@ fn threads_of_one_replica_do_what_as_many_that_step_together_do() {
 fn a_team_that_is_stopped_goes_on_with_the_same_bytes() {
     // Nesterov's way, and updaters that nobody else has seen, must be in the checkpoint.
     let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };
-    let alone = AveragingOptions { frequency: 2, average_updater: false, outer, ..AveragingOptions::default() };
+    let alone = AveragingOptions { frequency: 2, average_updater: Some(false), outer, ..AveragingOptions::default() };
     for mode in [Mode::Sync, averaging(2), Mode::Averaging(alone)] {
         let trainer = |folder: &Path, resume| {
             let output = Some(folder.to_owned());

@@ -33,6 +33,8 @@ enum Stage {
     Preparing {
         reason: String,
         frozen: BTreeMap<Incarnation, Option<Round>>,
+        /// Whose contributions to which rounds have arrived at somebody who is here.
+        contributed: BTreeSet<(Round, Incarnation)>,
     },
     /// A view is at work.
     Running,
@@ -191,11 +193,13 @@ impl Master {
             ToMaster::Beat { beat } => {
                 self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.paused }));
             }
-            ToMaster::Frozen { view, completed } => {
-                if let Stage::Preparing { frozen, .. } = &mut self.stage
+            ToMaster::Frozen { view, completed, contributed: heard } => {
+                if let Stage::Preparing { frozen, contributed, .. } = &mut self.stage
                     && view == self.view
                 {
                     frozen.insert(member, completed);
+                    let round = completed.unwrap_or(0) + 1;
+                    contributed.extend(heard.into_iter().map(|by| (round, by)));
                     self.begin_if_all_are_frozen();
                 }
             }

@@ -1,11 +1,12 @@
 //! How a view begins: everybody freezes, the newest round that somebody holds stands, and the next is taken by those who are here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
 use crate::planted::has;
+use crate::rounds::plan::Blame;
 use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
 
 /// A view that a pair of members brings down oftener than this goes on without one of them.
@@ -31,17 +32,17 @@ impl Master {
         for member in self.ready() {
             self.actions.push(MasterAction::Send(member, ToMember::Prepare { view: self.view }));
         }
-        self.stage = Stage::Preparing { reason, frozen: BTreeMap::new() };
+        self.stage = Stage::Preparing { reason, frozen: BTreeMap::new(), contributed: BTreeSet::new() };
     }
 
     pub(super) fn begin_if_all_are_frozen(&mut self) {
         let members = self.ready();
-        let Stage::Preparing { frozen, reason } = &self.stage else { return };
+        let Stage::Preparing { frozen, reason, contributed } = &self.stage else { return };
         if !members.iter().all(|member| frozen.contains_key(member)) {
             return;
         }
-        let (frozen, reason) = (frozen.clone(), reason.clone());
-        self.begin(members, &frozen, reason);
+        let (frozen, reason, contributed) = (frozen.clone(), reason.clone(), contributed.clone());
+        self.begin(members, &frozen, &contributed, reason);
     }
 
     /// The commit: the newest round that a survivor holds stands, and the next one is taken by those who are here.
@@ -49,6 +50,7 @@ impl Master {
         &mut self,
         members: Vec<Incarnation>,
         frozen: &BTreeMap<Incarnation, Option<Round>>,
+        contributed: &BTreeSet<(Round, Incarnation)>,
         reason: String,
     ) {
         let mut newest = frozen.values().flatten().max().copied();
@@ -68,9 +70,13 @@ impl Master {
         let before =
             self.plans.last().expect("the first plan begins behind a checkpoint, and is kept until it is counted");
         let held = before.at(first).0;
-        let (plan, aside) =
-            before.change(self.view, members.clone(), first, |member| self.gone.get(&member) == Some(&true));
-        let (mut plan, mut aside) = (plan, aside);
+        let overlap = self.options.overlap;
+        let blame = |member: Incarnation| match self.gone.get(&member) {
+            Some(true) if overlap && contributed.contains(&(first, member)) => Blame::Next,
+            Some(true) => Blame::Round { overlap },
+            _ => Blame::Nothing,
+        };
+        let (mut plan, mut aside) = before.change(self.view, members.clone(), first, blame);
         if self.has(Planted::ForgetsTheLostSlice) {
             plan.rest = before.at(first).1;
         }
@@ -79,20 +85,20 @@ impl Master {
             && let Some(committed) = before.at(first - 1).0
         {
             let lost = before.members.iter().zip(&committed.slices).filter(|(member, _)| !members.contains(member));
-            lost.for_each(|(_, slice)| aside.extend(plan.rest.give_back(slice, true)));
+            lost.for_each(|(_, slice)| drop(plan.rest.give_back(slice, true)));
         }
         if self.has(Planted::NeverSetsAside) {
-            let again: Vec<Span> = aside.drain(..).map(|span| Span { losses: 0, ..span }).collect();
+            let again: Vec<Span> = aside.drain(..).map(|(_, span)| Span { losses: 0, ..span }).collect();
             plan.rest.give_back(&again, false);
         }
         let lost_any = before.members.iter().any(|member| !members.contains(member));
         if lost_any && held.is_some() {
             self.actions.push(MasterAction::Tell(Told::RoundAgain { round: first }));
         }
-        if let Some(epoch) = held.map(|h| h.epoch).filter(|_| !aside.is_empty()) {
-            self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: aside.clone() }));
+        for (epoch, span) in aside {
+            self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: vec![span] }));
             if self.options.stops_on_poison {
-                self.end(Some(poison(epoch, aside[0])));
+                self.end(Some(poison(epoch, span)));
                 return;
             }
         }

@@ -19,6 +19,8 @@ pub struct MasterOptions {
     pub waiting_told_every: Now,
     /// Whether examples that were lost with two members end the run instead of being set aside.
     pub stops_on_poison: bool,
+    /// Whether members compute the next round while the last one is summed.
+    pub overlap: bool,
     /// What every worker must prove to have.
     pub data: DataProof,
 }

@@ -6,7 +6,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-pub use words::{MemberAction, MemberEvent, MemberOptions};
+pub use words::{MemberAction, MemberEvent, MemberOptions, WorkNumber};
 
 use super::message::{ToMaster, ToMember, ToPeer};
 use crate::planted::{Planted, has};
@@ -31,6 +31,7 @@ enum Stage {
 /// What the driver computes or has computed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Work {
+    number: WorkNumber,
     round: Round,
     spans: Vec<Span>,
     is_done: bool,
@@ -62,6 +63,10 @@ pub struct Member {
     /// Whether the last round was completed in this view, so that its sums are still of use to peers.
     completed_here: bool,
     work: Option<Work>,
+    /// Of the round behind that, if rounds overlap.
+    ahead: Option<Work>,
+    /// Works that were begun.
+    works: WorkNumber,
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
     /// Peers whose link is down, since when, and whether that was told.
     down: BTreeMap<Incarnation, (Now, bool)>,
@@ -96,6 +101,8 @@ impl Member {
             has_result: false,
             completed_here: false,
             work: None,
+            ahead: None,
+            works: 0,
             arrived: BTreeMap::new(),
             down: BTreeMap::new(),
             beat: 0,
@@ -171,8 +178,8 @@ impl Member {
             }
             MemberEvent::PeerSaid(peer, message) => self.hear(peer, message),
             MemberEvent::StateFromMaster(round) => self.adopt(round),
-            MemberEvent::Computed(round) => {
-                if let Some(work) = self.work.as_mut().filter(|work| work.round == round) {
+            MemberEvent::Computed(number) => {
+                if let Some(work) = self.work.as_mut().filter(|work| work.number == number) {
                     work.is_done = true;
                     self.contribute_to_all();
                 }
@@ -209,7 +216,9 @@ impl Member {
                     self.stage = Stage::Still;
                 }
                 self.view = view;
-                self.tell(ToMaster::Frozen { view, completed: self.completed });
+                let arrived = self.plan.as_ref().and_then(|plan| self.arrived.get(&(plan.view, self.round())));
+                let contributed = arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
+                self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
             }
             ToMember::View { plan, addresses, holders }
                 if plan.view == self.view
@@ -234,6 +243,7 @@ impl Member {
         if !plan.members.contains(&self.me) {
             return;
         }
+        self.drop_ahead();
         let peers = plan.members.iter().copied().zip(addresses).filter(|(peer, _)| *peer != self.me);
         self.actions.push(MemberAction::Connect(peers.collect()));
         self.down.retain(|peer, _| plan.members.contains(peer));
@@ -305,17 +315,9 @@ impl Member {
         {
             self.ask_for_what_is_missing(now);
         }
-        if self.stage == Stage::Active
-            && self.work.is_none()
-            && !self.paused
-            && (now < self.lease_until || self.has(Planted::WorksWithoutALease))
-        {
-            let round = self.round();
-            if let (Some(spans), Some(epoch)) = (self.my_spans(), self.assignment().map(|assignment| assignment.epoch))
-            {
-                self.actions.push(MemberAction::Compute { round, epoch, spans: spans.clone() });
-                self.work = Some(Work { round, spans, is_done: false });
-            }
+        let may_work = now < self.lease_until || self.has(Planted::WorksWithoutALease);
+        if self.stage == Stage::Active && !self.paused && may_work {
+            self.work_on();
         }
         let (view, limit) = (self.view, self.options.edge_limit);
         if matches!(self.stage, Stage::Active | Stage::CatchingUp { .. }) {

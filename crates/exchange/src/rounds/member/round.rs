@@ -1,7 +1,7 @@
 //! One round at a member: contribute, sum, complete.
 
 use super::super::message::{ToMaster, ToPeer};
-use super::{Member, MemberAction, Stage};
+use super::{Member, MemberAction, Stage, Work};
 use crate::Planted;
 use crate::rounds::{Assignment, Incarnation, Now, Plan, Round, Span, ViewNumber};
 
@@ -17,6 +17,34 @@ impl Member {
 
     pub(super) fn round(&self) -> Round {
         self.completed.unwrap_or(0) + 1
+    }
+
+    /// Begins to compute the current round, or the one behind it while this one is summed.
+    pub(super) fn work_on(&mut self) {
+        let place = |plan: &Plan| plan.members.iter().position(|member| *member == self.me);
+        let Some((place, members)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan.members.len()))) else {
+            return;
+        };
+        let (assignment, round) = match (&self.work, &self.next) {
+            (None, Some((Some(assignment), _))) => (assignment.clone(), self.round()),
+            (Some(work), Some((_, rest))) if self.options.overlap && work.is_done && self.ahead.is_none() => {
+                let Some(assignment) = rest.clone().take(members) else { return };
+                (assignment, work.round + 1)
+            }
+            _ => return,
+        };
+        let (spans, ahead, epoch) = (assignment.slices[place].clone(), self.work.is_some(), assignment.epoch);
+        self.works += 1;
+        let work = Work { number: self.works, round, spans: spans.clone(), is_done: false };
+        *(if ahead { &mut self.ahead } else { &mut self.work }) = Some(work);
+        self.actions.push(MemberAction::Compute { work: self.works, round, epoch, spans, ahead });
+    }
+
+    /// A view begins, and with it another division of examples.
+    pub(super) fn drop_ahead(&mut self) {
+        if !self.has(Planted::KeepsWhatWasComputedAhead) && self.ahead.take().is_some() {
+            self.actions.push(MemberAction::DropAhead);
+        }
     }
 
     pub(super) fn hear(&mut self, peer: Incarnation, message: ToPeer) {
@@ -105,7 +133,7 @@ impl Member {
         self.actions.push(MemberAction::Apply { view, round, members: members.clone() });
         self.actions.push(MemberAction::Forget(view, round));
         self.arrived.remove(&(view, round));
-        (self.completed, self.completed_here, self.work) = (Some(round), true, None);
+        (self.completed, self.completed_here, self.work) = (Some(round), true, self.ahead.take());
         self.has_result = true;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
         if let Some((assignment, rest)) = &mut self.next {

@@ -6,6 +6,9 @@ use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
 use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Span, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
+/// Counts what a member computes.
+pub type WorkNumber = u64;
+
 /// What a member is told when it joins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberOptions {
@@ -17,6 +20,8 @@ pub struct MemberOptions {
     pub edge_limit: Now,
     /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
     pub save_every: Option<Round>,
+    /// Whether the next round is computed while the last one is still summed.
+    pub overlap: bool,
     /// In `shared`: examples of a step.
     pub share: Share,
     /// In `shared`: steps that a member may be ahead of what the others have taken of it; then it waits for them.
@@ -35,6 +40,7 @@ impl MemberOptions {
             silence_limit,
             edge_limit: (silence_limit / 2).max(1),
             save_every: None,
+            overlap: false,
             share: Share::Each(1),
             max_ahead: 4,
             window_messages: 4096,
@@ -54,8 +60,8 @@ pub enum MemberEvent {
     PeerSaid(Incarnation, ToPeer),
     /// The master has sent the state after a round.
     StateFromMaster(Round),
-    /// The contribution to a round is computed.
-    Computed(Round),
+    /// What [`MemberAction::Compute`] asked for under this number is there.
+    Computed(WorkNumber),
     /// The link to a peer stands, perhaps again: nothing that was said before may have arrived.
     PeerUp(Incarnation),
     /// The link to a peer is gone, or could not be made.
@@ -81,15 +87,22 @@ pub enum MemberAction {
     AskMasterForState(Round),
     /// Links are needed to these peers and to no others.
     Connect(Vec<(Incarnation, String)>),
-    /// Computes the contribution of these examples to a round. [`MemberEvent::Computed`] follows.
+    /// Computes the contribution of these examples to a round. [`MemberEvent::Computed`] follows. Whatever was asked for before
+    /// is not wanted any more, if it is not done.
     Compute {
+        /// Which work it is.
+        work: WorkNumber,
         /// The round.
         round: Round,
         /// The epoch of the examples.
         epoch: u64,
         /// Their places in its order.
         spans: Vec<Span>,
+        /// Whether the result of the round before is not here yet: it is worked in when it comes, and only then is this done.
+        ahead: bool,
     },
+    /// What was computed ahead does not count.
+    DropAhead,
     /// Sends the part of the own contribution that a peer sums (the place of the peer among so many); to itself: keeps it.
     Contribute {
         /// To whom.

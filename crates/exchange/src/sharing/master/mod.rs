@@ -430,6 +430,7 @@ mod tests {
             waiting_limit: 1000,
             waiting_told_every: 1000,
             stops_on_poison: false,
+            overlap: false,
             data: DATA,
         };
         let sharing = SharingOptions { share: Share::Each(2), steps_per_lease: 2, save_every: None };
