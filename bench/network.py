@@ -31,8 +31,14 @@ PICTURE = ROOT / "docs" / "network.svg"
 BANDWIDTHS = ("unshaped", "1gbit", "100mbit")
 CURVE = ("unshaped", "10gbit", "1gbit", "300mbit", "100mbit", "30mbit", "10mbit")
 
-# Our modes, and for averaging how seldom.
-SIDES = (("shared", None), ("averaging", 400), ("averaging", 3), ("sync", None))
+# Our modes, and for averaging how seldom, and whether workers go on meanwhile.
+SIDES = (
+    ("shared", None, False),
+    ("averaging", 400, False),
+    ("averaging", 100, True),
+    ("averaging", 3, False),
+    ("sync", None, False),
+)
 MODES = ("sync", "averaging", "shared")
 
 # An epoch ends with a round, so it has as many steps as lie between two of the seldom averages.
@@ -63,8 +69,8 @@ def compare(options: argparse.Namespace, hosts: Hosts, binary: Path, python: Pat
     repeats = 1 if options.quick else options.repeats
     ddp = Ddp(python, hosts, case, job, seconds).warm()
     cluster = Cluster(binary, hosts, case, job.images, job.labels, BATCH)
-    chosen = [(mode, frequency) for mode, frequency in SIDES if not options.mode or mode in options.mode]
-    ours = [Ours(cluster, Window(seconds), ddp.parameters, mode, frequency) for mode, frequency in chosen]
+    chosen = [side for side in SIDES if not options.mode or side[0] in options.mode]
+    ours = [Ours(cluster, Window(seconds), ddp.parameters, *side) for side in chosen]
     sides: list[Side] = [*ours, ddp]
 
     folder = folder_for("network", options.quick)

@@ -48,24 +48,28 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Ours:
-    """A mode of ours; `frequency` is that of averaging."""
+    """A mode of ours; `frequency` and `overlap` are those of averaging."""
 
     cluster: Cluster
     window: Window
     parameters: int  # that it must have, to be the network of the peer
     mode: str
     frequency: int | None = None
+    overlap: bool = False
 
     @property
     def name(self) -> str:
-        return self.mode if self.frequency is None else f"{self.mode}-{self.frequency}"
+        rare = "" if self.frequency is None else f"-{self.frequency}"
+        return f"{self.mode}{rare}{'-overlapped' if self.overlap else ''}"
 
     @property
     def title(self) -> str:
-        return self.mode if self.frequency is None else f"{self.mode}, every {self.frequency} steps"
+        rare = "" if self.frequency is None else f", every {self.frequency} steps"
+        return f"{self.mode}{rare}{', overlapped' if self.overlap else ''}"
 
     def turn(self, at: Bandwidth) -> Rate:
         settings = () if self.frequency is None else (f"train.mode.averaging.frequency={self.frequency}",)
+        settings += ("train.mode.averaging.overlap=true",) if self.overlap else ()
         seen = self.cluster.run(f"{at.name}-{self.name}", self.mode, settings, self.window)
         if seen.parameters != self.parameters:
             raise BenchError(f"expected the peer's {self.parameters} parameters, found {seen.parameters} with us")
