@@ -46,7 +46,7 @@ impl Master {
         self.plans.drain(..keep);
         let is_planned = |member: &Incarnation| self.plans.iter().any(|plan| plan.members.contains(member));
         self.gone.retain(|member, _| is_planned(member));
-        self.edges.retain(|(a, b), _| self.candidates.contains_key(a) && self.candidates.contains_key(b));
+        self.edges.retain(|(a, b), _| self.roster.contains(*a) && self.roster.contains(*b));
         let plan = &mut self.plans[0];
         if plan.first < next {
             (plan.assignment, plan.rest) = plan.at(next);
@@ -83,7 +83,7 @@ impl Master {
     pub(super) fn end(&mut self, error: Option<String>) {
         self.stage = Stage::Ended;
         let reason = error.clone().unwrap_or_else(|| "the run has ended".into());
-        for member in std::mem::take(&mut self.candidates).into_keys() {
+        for member in self.roster.remove_all() {
             self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: false }));
         }
         self.actions.push(MasterAction::End(error));
@@ -92,7 +92,7 @@ impl Master {
     /// The state of a round is here. It is published only when every member has said that the round is done.
     pub(super) fn take_state(&mut self, member: Incarnation, round: Round, rest: Schedule) {
         let is_news = round > self.saved.0 && self.arrived.as_ref().is_none_or(|(before, _)| *before < round);
-        if !self.candidates.contains_key(&member) || !is_news {
+        if !self.roster.contains(member) || !is_news {
             self.actions.push(MasterAction::Discard(round));
             return;
         }

@@ -10,25 +10,15 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
+use crate::membership::{Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Term, Told, ViewNumber};
 
-/// A worker that has joined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Candidate {
-    /// None until its data is proved.
-    address: Option<String>,
-    heard: Now,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
-    /// Too few members. Since when, and when it was last told.
-    Waiting {
-        since: Now,
-        told: Option<Now>,
-    },
+    /// Too few members.
+    Waiting(Waiting),
     /// Members freeze and say where they are.
     Preparing {
         reason: String,
@@ -48,7 +38,7 @@ pub struct Master {
     term: Term,
     view: ViewNumber,
     stage: Stage,
-    candidates: BTreeMap<Incarnation, Candidate>,
+    roster: Roster,
     /// Plans that a round in doubt could belong to, oldest first; the last is that of the newest view.
     plans: Vec<Plan>,
     /// Rounds that members of the newest view have said are done.
@@ -80,8 +70,8 @@ impl Master {
             options,
             term,
             view: 0,
-            stage: Stage::Waiting { since: now, told: None },
-            candidates: BTreeMap::new(),
+            stage: Stage::Waiting(Waiting::new(now)),
+            roster: Roster::default(),
             plans: vec![Plan::begin(0, Vec::new(), round + 1, rest.clone())],
             done: BTreeMap::new(),
             counted: round,
@@ -124,7 +114,7 @@ impl Master {
 
     /// Members that are there, with when they were last heard of.
     pub fn members(&self) -> impl Iterator<Item = (Incarnation, Now)> {
-        self.candidates.iter().map(|(member, candidate)| (*member, candidate.heard))
+        self.roster.heard()
     }
 
     /// The last round that a member of the newest view has said is done.
@@ -140,7 +130,7 @@ impl Master {
     /// What this state is called.
     pub fn phase(&self) -> &'static str {
         match self.stage {
-            Stage::Waiting { .. } => "waiting",
+            Stage::Waiting(_) => "waiting",
             Stage::Preparing { .. } => "preparing",
             Stage::Running if self.paused => "paused",
             Stage::Running => "running",
@@ -166,12 +156,9 @@ impl Master {
 
     fn happen(&mut self, event: MasterEvent, now: Now) {
         match event {
-            MasterEvent::Joined(member) => {
-                self.candidates.insert(member, Candidate { address: None, heard: now });
-            }
+            MasterEvent::Joined(member) => self.roster.join(member, now),
             MasterEvent::Said(member, message) => {
-                if let Some(candidate) = self.candidates.get_mut(&member) {
-                    candidate.heard = now;
+                if self.roster.hear(member, now) {
                     self.hear(member, message, now);
                 }
             }
@@ -219,29 +206,27 @@ impl Master {
 
     fn admit(&mut self, member: Incarnation, data: DataProof, address: String, now: Now) {
         if let Some(reason) = self.options.data.differs(&data) {
-            self.candidates.remove(&member);
+            self.roster.remove(member);
             self.actions.push(MasterAction::Send(member, ToMember::Stop { reason, rejoin: false }));
             self.actions.push(MasterAction::Close(member));
             return;
         }
-        if let Some(candidate) = self.candidates.get_mut(&member) {
-            candidate.address = Some(address);
-            self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
-            self.prepare(format!("worker {member} joined"), now);
-        }
+        self.roster.admit(member, address);
+        self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
+        self.prepare(format!("worker {member} joined"), now);
     }
 
     /// A member is gone. Its silence or its broken link is the reason; whether it was to blame decides about what it held.
     fn lose(&mut self, member: Incarnation, reason: String, to_blame: bool, now: Now) {
-        let Some(candidate) = self.candidates.remove(&member) else { return };
+        let Some(was_ready) = self.roster.remove(member) else { return };
         self.gone.insert(member, to_blame);
-        if candidate.address.is_some() {
+        if was_ready {
             self.actions.push(MasterAction::Tell(Told::WorkerLost { member, reason: reason.clone() }));
         }
         self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: to_blame }));
         self.actions.push(MasterAction::Close(member));
         let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
-        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && candidate.address.is_some();
+        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && was_ready;
         if in_view || is_awaited {
             self.prepare(format!("worker {member} was lost: {reason}"), now);
         }
@@ -267,34 +252,26 @@ impl Master {
 
     fn find_silent(&mut self, now: Now) {
         let limit = self.options.silence_limit;
-        let is_silent = |candidate: &Candidate| now >= candidate.heard + limit;
-        let silent: BTreeSet<_> =
-            self.candidates.iter().filter(|(_, c)| is_silent(c)).map(|(member, _)| *member).collect();
-        for member in silent {
+        for member in self.roster.silent(now, limit) {
             self.lose(member, format!("nothing was heard of it for {limit} ms"), true, now);
         }
     }
 
     /// Says what a run waits for, and ends it when the limit has passed.
     fn wait_for_enough(&mut self, now: Now) {
-        let (members, needed) = (self.ready().len(), self.options.min_workers.max(1));
-        let Stage::Waiting { since, told } = &mut self.stage else { return };
-        if now >= *since + self.options.waiting_limit {
-            let seconds = self.options.waiting_limit / 1000;
-            self.end(Some(format!("expected at least {needed} workers within {seconds} s, found {members}; start more, or ask for fewer with `--min-workers`")));
-        } else if told.is_none_or(|told| now >= told + self.options.waiting_told_every) {
-            *told = Some(now);
-            self.actions.push(MasterAction::Tell(Told::Waiting { members, needed }));
+        let (members, needed) = (self.roster.ready().len(), self.options.min_workers.max(1));
+        let Stage::Waiting(waiting) = &mut self.stage else { return };
+        match waiting.look(&self.options, members, now) {
+            Patience::Waits => {}
+            Patience::Tells => self.actions.push(MasterAction::Tell(Told::Waiting { members, needed })),
+            Patience::Over(error) => self.end(Some(error)),
         }
     }
 
     fn set_timer(&mut self, now: Now) {
-        let silence = self.candidates.values().map(|c| c.heard + self.options.silence_limit).min();
+        let silence = self.roster.next_silence(self.options.silence_limit);
         let waiting = match &self.stage {
-            Stage::Waiting { since, told } => {
-                let next = told.unwrap_or(now) + self.options.waiting_told_every;
-                Some(next.min(since + self.options.waiting_limit))
-            }
+            Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
             _ => None,
         };
         if let Some(at) = silence.into_iter().chain(waiting).min() {

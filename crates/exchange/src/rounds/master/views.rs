@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
+use crate::membership::Waiting;
 use crate::planted::has;
 use crate::rounds::plan::Blame;
 use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
@@ -13,30 +14,26 @@ use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poiso
 const FAILURES_OF_AN_EDGE: u32 = 2;
 
 impl Master {
-    pub(super) fn ready(&self) -> Vec<Incarnation> {
-        self.candidates.iter().filter(|(_, c)| c.address.is_some()).map(|(member, _)| *member).collect()
-    }
-
     /// A new view is needed: everybody freezes and says where they are.
     pub(super) fn prepare(&mut self, reason: String, now: Now) {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        if self.ready().len() < self.options.min_workers.max(1) {
-            if !matches!(self.stage, Stage::Waiting { .. }) {
-                self.stage = Stage::Waiting { since: now, told: None };
+        if self.roster.ready().len() < self.options.min_workers.max(1) {
+            if !matches!(self.stage, Stage::Waiting(_)) {
+                self.stage = Stage::Waiting(Waiting::new(now));
             }
             return;
         }
         self.view += 1;
-        for member in self.ready() {
+        for member in self.roster.ready() {
             self.actions.push(MasterAction::Send(member, ToMember::Prepare { view: self.view }));
         }
         self.stage = Stage::Preparing { reason, frozen: BTreeMap::new(), contributed: BTreeSet::new() };
     }
 
     pub(super) fn begin_if_all_are_frozen(&mut self) {
-        let members = self.ready();
+        let members = self.roster.ready();
         let Stage::Preparing { frozen, reason, contributed } = &self.stage else { return };
         if !members.iter().all(|member| frozen.contains_key(member)) {
             return;
@@ -103,7 +100,7 @@ impl Master {
             }
         }
         let addresses =
-            members.iter().map(|m| self.candidates[m].address.clone().unwrap_or_default()).collect::<Vec<_>>();
+            members.iter().map(|member| self.roster.address(*member)).collect::<Vec<_>>();
         let holders: Vec<Incarnation> =
             frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
         for member in &members {
@@ -157,7 +154,7 @@ impl Master {
 
     /// Both ends reach the master, but not each other: the view is tried again, and then goes on without one of them.
     pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
-        if view != self.view || self.stage != Stage::Running || !self.candidates.contains_key(&peer) {
+        if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
         let failures = self.edges.entry((member.min(peer), member.max(peer))).or_default();

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MemberAction, MemberEvent, MemberOptions, WorkNumber};
 
 use super::message::{ToMaster, ToMember, ToPeer};
+use crate::membership::Touch;
 use crate::planted::{Planted, has};
 
 use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Span, Term, ViewNumber};
@@ -70,25 +71,18 @@ pub struct Member {
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
     /// Peers whose link is down, since when, and whether that was told.
     down: BTreeMap<Incarnation, (Now, bool)>,
-    beat: u64,
-    beats_sent: BTreeMap<u64, Now>,
-    next_beat: Now,
-    /// No round begins after this.
-    lease_until: Now,
-    paused: bool,
+    touch: Touch,
     actions: Vec<MemberAction>,
     planted: Option<Planted>,
 }
 
 /// How long a holder that was asked for a state or a result is waited for before the next one is asked.
 const PATIENCE: Now = 2000;
-/// Beats whose answers may be outstanding.
-const BEATS_KEPT: usize = 16;
 
 impl Member {
     /// A member that the master of a term has welcomed.
     pub fn new(options: MemberOptions, me: Incarnation, term: Term, now: Now) -> Self {
-        let lease_until = now + options.silence_limit;
+        let touch = Touch::new(&options, now);
         Self {
             options,
             me,
@@ -105,11 +99,7 @@ impl Member {
             works: 0,
             arrived: BTreeMap::new(),
             down: BTreeMap::new(),
-            beat: 0,
-            beats_sent: BTreeMap::new(),
-            next_beat: now,
-            lease_until,
-            paused: false,
+            touch,
             actions: Vec::new(),
             planted: None,
         }
@@ -126,7 +116,7 @@ impl Member {
 
     /// Until when work may go on without another word of the master.
     pub fn lease_until(&self) -> Now {
-        self.lease_until
+        self.touch.lease_until
     }
 
     /// Who this is.
@@ -227,12 +217,7 @@ impl Member {
                 self.begin(*plan, addresses, holders, now);
             }
             ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
-            ToMember::Renew { beat, paused } => {
-                if let Some(sent) = self.beats_sent.remove(&beat) {
-                    self.lease_until = self.lease_until.max(sent + self.options.silence_limit);
-                    self.paused = paused;
-                }
-            }
+            ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
             ToMember::Save => self.save(),
             ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
         }
@@ -315,8 +300,8 @@ impl Member {
         {
             self.ask_for_what_is_missing(now);
         }
-        let may_work = now < self.lease_until || self.has(Planted::WorksWithoutALease);
-        if self.stage == Stage::Active && !self.paused && may_work {
+        let may_work = now < self.touch.lease_until || self.has(Planted::WorksWithoutALease);
+        if self.stage == Stage::Active && !self.touch.paused && may_work {
             self.work_on();
         }
         let (view, limit) = (self.view, self.options.edge_limit);
@@ -332,22 +317,16 @@ impl Member {
 
     /// Beats; without an answer for as long as the limit says, the master is gone.
     fn keep_in_touch(&mut self, now: Now) {
-        if now >= self.next_beat {
-            self.beat += 1;
-            self.beats_sent.insert(self.beat, now);
-            while self.beats_sent.len() > BEATS_KEPT {
-                self.beats_sent.pop_first();
-            }
-            self.next_beat = now + self.options.beat_every;
-            self.tell(ToMaster::Beat { beat: self.beat });
+        if let Some(beat) = self.touch.beat(&self.options, now) {
+            self.tell(ToMaster::Beat { beat });
         }
-        if now >= self.lease_until + self.options.silence_limit {
+        if self.touch.is_lost(&self.options, now) {
             self.end("nothing was heard of the master".into(), true);
         }
     }
 
     fn set_timer(&mut self, now: Now) {
-        let mut at = self.next_beat.min(self.lease_until + self.options.silence_limit);
+        let mut at = self.touch.next(&self.options);
         if let Stage::CatchingUp { asked_at, .. } = self.stage {
             at = at.min(asked_at + PATIENCE);
         }
