@@ -111,11 +111,10 @@ impl World {
             Happening::Stepped(incarnation) => self.step_is_taken(pid, incarnation),
             Happening::Queued => self.work_on(pid),
             Happening::Computed(incarnation, work)
-                if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation) =>
+                if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation)
+                    && self.worker(pid).numbers.is_done(work) =>
             {
-                if self.worker(pid).numbers.is_done(work) {
-                    self.tell_worker(pid, MemberEvent::Computed(work));
-                }
+                self.tell_worker(pid, MemberEvent::Computed(work));
             }
             _ => {}
         }

@@ -18,7 +18,7 @@ use crc32fast::Hasher;
 /// One message between machines.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What the body is. [`Frame::GOODBYE`] belongs to the transport.
+    /// What the body is. [`Frame::GOODBYE`] and [`Frame::PIECE`] belong to the transport.
     pub kind: u16,
     /// The run that it belongs to.
     pub run: u64,
@@ -55,8 +55,13 @@ impl Frame {
     ///
     /// If the body has more bytes than a `u32` counts.
     pub fn header(&self) -> [u8; Self::HEADER] {
-        let length =
-            u32::try_from(self.body.len()).expect("whoever sends a frame has checked that its body is not too large");
+        self.header_over(&[&self.body])
+    }
+
+    /// The header of this frame with another body, which is these bytes one after the other.
+    pub(crate) fn header_over(&self, body: &[&[u8]]) -> [u8; Self::HEADER] {
+        let length = u32::try_from(body.iter().map(|part| part.len()).sum::<usize>())
+            .expect("whoever sends a frame has checked that its body is not too large");
         let mut header = [0; Self::HEADER];
         header[0..4].copy_from_slice(&Self::MAGIC);
         header[4] = Self::MAJOR;
@@ -68,7 +73,7 @@ impl Frame {
         header[32..40].copy_from_slice(&self.origin.to_le_bytes());
         header[40..48].copy_from_slice(&self.sequence.to_le_bytes());
         let mut hasher = begin_checksum(&header);
-        hasher.update(&self.body);
+        body.iter().for_each(|part| hasher.update(part));
         header[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
         header
     }
@@ -141,6 +146,12 @@ pub enum FrameError {
         expected: u32,
         /// The checksum of the bytes.
         found: u32,
+    },
+    /// A piece of a frame that does not fit what came before, or is none.
+    #[error("expected a piece of a frame: {what}")]
+    BadPiece {
+        /// What it should have been.
+        what: &'static str,
     },
     /// A stream that ended within a frame.
     #[error("the stream ended within the {part} of a frame, after {found} of {expected} bytes")]

@@ -15,7 +15,7 @@
 //! - [`sharing`]: those of `shared`: leases, messages, cuts, joining.
 //! - [`MasterRules`], [`MemberRules`]: either of them, for those who carry them out.
 //! - [`Planted`]: mistakes for the simulator to find.
-//! - [`Frame`] and [`FrameReader`]: what every message between machines travels in.
+//! - [`Frame`] and [`FrameReader`]: what every message between machines travels in; [`Pieces`] of it if it is long.
 //! - [`Instructions`]: what the encoder is run with on this machine.
 //!
 //! # Example
@@ -48,6 +48,7 @@ mod instructions;
 mod kernel;
 mod membership;
 mod message;
+mod pieces;
 mod plain;
 mod planes;
 mod planted;
@@ -65,6 +66,7 @@ pub use form::Form;
 pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
 pub use message::Message;
+pub use pieces::Pieces;
 pub use plain::encode_plain;
 pub use planted::Planted;
 pub use residual::{Clipped, Clipping, Norms};

@@ -210,12 +210,7 @@ impl RoundReplica {
         Ok(Contribution { values, weight: f64::from(weight), loss })
     }
 
-    fn steps(
-        &mut self,
-        epoch: u64,
-        positions: &[u64],
-        is_void: &AtomicBool,
-    ) -> Result<Option<(f64, Loss)>, Error> {
+    fn steps(&mut self, epoch: u64, positions: &[u64], is_void: &AtomicBool) -> Result<Option<(f64, Loss)>, Error> {
         let (mut loss, mut weight) = (Loss::default(), 0.0f64);
         let size = positions.len().div_ceil(self.mode.steps() as usize).max(1);
         for positions in positions.chunks(size) {

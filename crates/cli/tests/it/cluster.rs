@@ -22,14 +22,8 @@ fn master(folder: &Path, more: &[&str]) -> Watched {
 }
 
 /// Averaging that goes on while it averages.
-const OVERLAPPED: [&str; 6] = [
-    "--mode",
-    "averaging",
-    "--set",
-    "train.mode.averaging.overlap=true",
-    "--set",
-    "train.mode.averaging.frequency=5",
-];
+const OVERLAPPED: [&str; 6] =
+    ["--mode", "averaging", "--set", "train.mode.averaging.overlap=true", "--set", "train.mode.averaging.frequency=5"];
 
 fn worker(folder: &Path, arguments: &[&str]) -> Watched {
     Watched::start(folder, &[&["worker", "--slots", "1", "--events", "json"], arguments].concat())

@@ -206,6 +206,11 @@ impl Office<'_> {
     ) -> Result<(), ClusterError> {
         match event {
             TransportEvent::Frame { link, frame } => self.hear(term, link, &frame, tell)?,
+            TransportEvent::Arriving { link } => {
+                if let Some(member) = term.links.get(&link).copied() {
+                    self.feed(term, MasterEvent::Arriving(member), tell)?;
+                }
+            }
             TransportEvent::Closed { link, reason } => {
                 if let Some(member) = term.links.remove(&link) {
                     self.feed(term, MasterEvent::LinkLost(member, reason), tell)?;
@@ -343,7 +348,12 @@ impl Office<'_> {
     fn send(&mut self, term: &mut Term, link: LinkId, word: &Word, numbers: &[u8]) {
         term.sequence += 1;
         let frame = word.frame(self.record.run, self.record.term, 0, term.sequence, numbers);
-        if self.transport.send(link, frame).is_err() {
+        // What renews a lease must not wait behind a state.
+        let sent = match word {
+            Word::ToMember(ToMember::Renew { .. }) => self.transport.send_first(link, frame),
+            _ => self.transport.send(link, frame),
+        };
+        if sent.is_err() {
             self.transport.close(link, "its queue is full");
         }
     }

@@ -303,6 +303,14 @@ impl Transport for MemoryTransport {
         Ok(())
     }
 
+    fn send_first(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError> {
+        let mut state = self.hub.lock();
+        let end = state.ends.get_mut(&link).filter(|end| !end.left).ok_or(SendError::Closed { link })?;
+        end.queue.push_first(frame)?;
+        self.hub.0.changed.notify_all();
+        Ok(())
+    }
+
     fn queued(&self, link: LinkId) -> usize {
         self.hub.lock().ends.get(&link).map_or(0, |end| end.queue.bytes())
     }

@@ -65,6 +65,12 @@ pub enum TransportEvent {
         /// The frame.
         frame: Frame,
     },
+    /// More of a frame has arrived that is too long to come in one go; told now and then, so that nobody is given up who is
+    /// only slow. Whatever carries frames in one go never tells it.
+    Arriving {
+        /// The link that it comes through.
+        link: LinkId,
+    },
     /// The send queue that was full has room again: at least half of it is free, or it is empty.
     Writable {
         /// The link.
@@ -107,7 +113,7 @@ pub enum SendError {
         limit: usize,
     },
     /// The kind that transports use among themselves.
-    #[error("frames of kind {} belong to the transport: use another kind", Frame::GOODBYE)]
+    #[error("frames of kind {} and above belong to the transport: use another kind", Frame::PIECE)]
     ReservedKind,
 }
 
@@ -126,6 +132,14 @@ pub trait Transport: Send {
     ///
     /// If the queue is full or the link has ended; then the frame is lost, so whoever needs it again keeps it.
     fn send(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError>;
+
+    /// As [`send`](Self::send), but before all that waits and was not sent so: for what is of use only if it comes soon, and may
+    /// overtake.
+    ///
+    /// # Errors
+    ///
+    /// As those of `send`.
+    fn send_first(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError>;
 
     /// Bytes that wait to be sent: of a link that has ended, none.
     fn queued(&self, link: LinkId) -> usize;

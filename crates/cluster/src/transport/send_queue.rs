@@ -10,6 +10,8 @@ use super::{Limits, SendError};
 #[derive(Debug)]
 pub(super) struct SendQueue {
     frames: VecDeque<Frame>,
+    /// Those that go before all others.
+    first: VecDeque<Frame>,
     /// Bytes of the frames that wait, and of those that were taken out and are not sent yet.
     bytes: usize,
     limit: usize,
@@ -22,7 +24,14 @@ impl SendQueue {
     pub(super) fn new(limits: &Limits) -> Self {
         // The length of a body travels as a `u32`.
         let largest_frame = limits.largest_frame.min(u32::MAX as usize);
-        Self { frames: VecDeque::new(), bytes: 0, limit: limits.send_queue, largest_frame, refused: false }
+        Self {
+            frames: VecDeque::new(),
+            first: VecDeque::new(),
+            bytes: 0,
+            limit: limits.send_queue,
+            largest_frame,
+            refused: false,
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -30,7 +39,22 @@ impl SendQueue {
     }
 
     pub(super) fn push(&mut self, frame: Frame) -> Result<(), SendError> {
-        if frame.kind == Frame::GOODBYE {
+        self.check(&frame)?;
+        self.bytes += frame.size();
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    /// Puts a frame before all that were not put so.
+    pub(super) fn push_first(&mut self, frame: Frame) -> Result<(), SendError> {
+        self.check(&frame)?;
+        self.bytes += frame.size();
+        self.first.push_back(frame);
+        Ok(())
+    }
+
+    fn check(&mut self, frame: &Frame) -> Result<(), SendError> {
+        if frame.kind >= Frame::PIECE {
             return Err(SendError::ReservedKind);
         }
         if frame.body.len() > self.largest_frame {
@@ -40,19 +64,22 @@ impl SendQueue {
             self.refused = true;
             return Err(SendError::Full { queued: self.bytes, limit: self.limit });
         }
-        self.bytes += frame.size();
-        self.frames.push_back(frame);
         Ok(())
     }
 
     /// The next frame. Its bytes count until they are [`sent`](Self::sent).
     pub(super) fn pop(&mut self) -> Option<Frame> {
-        self.frames.pop_front()
+        self.pop_first().or_else(|| self.frames.pop_front())
+    }
+
+    /// The next frame of those that go before all others.
+    pub(super) fn pop_first(&mut self) -> Option<Frame> {
+        self.first.pop_front()
     }
 
     /// The next frame, left where it is.
     pub(super) fn front(&self) -> Option<&Frame> {
-        self.frames.front()
+        self.first.front().or_else(|| self.frames.front())
     }
 
     /// Makes room for frames that have gone out; says whether it is time to tell that there is room.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select};
 use paceline_exchange::Frame;
-use paceline_exchange::rounds::message::{ToMember, ToPeer};
+use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
 use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Term, WorkNumber};
 use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{MemberRules, sharing};
@@ -242,6 +242,12 @@ impl<'a> Life<'a> {
             TransportEvent::Closed { link, .. } => {
                 if let Some(peer) = self.links.closed(link) {
                     self.feed(MemberEvent::PeerDown(peer), prepared);
+                }
+            }
+            TransportEvent::Arriving { link } => {
+                let from = if link == self.master { Some(None) } else { self.links.heard(link).map(Some) };
+                if let Some(from) = from {
+                    self.feed(MemberEvent::Arriving(from), prepared);
                 }
             }
             // A full queue: a round has at most a few frames under way, so the link is as good as down.
@@ -528,8 +534,12 @@ impl<'a> Life<'a> {
     pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8]) {
         self.sequence += 1;
         let frame = word.frame(self.run, self.term, self.me(), self.sequence, numbers);
+        let sent = match word {
+            Word::ToMaster(ToMaster::Beat { .. }) => self.transport.send_first(link, frame),
+            _ => self.transport.send(link, frame),
+        };
         // A link that takes nothing more is as good as down; what was said is said again when there is a new one.
-        if self.transport.send(link, frame).is_err() && link != self.master {
+        if sent.is_err() && link != self.master {
             self.transport.close(link, "its queue is full");
         }
     }

@@ -17,13 +17,15 @@ pub struct Plan {
     pub assignment: Option<Assignment>,
     /// What is left behind it.
     pub rest: Schedule,
+    /// What was set aside when it was made, with its epoch. That stays so if the plan itself does not come to be.
+    pub aside: Vec<(u64, Span)>,
 }
 
 impl Plan {
     /// The first plan of a term: the round after one whose state is known.
     pub fn begin(view: ViewNumber, members: Vec<Incarnation>, first: Round, mut rest: Schedule) -> Self {
         let assignment = if members.is_empty() { None } else { rest.take(members.len()) };
-        Self { view, members, first, assignment, rest }
+        Self { view, members, first, assignment, rest, aside: Vec::new() }
     }
 
     /// What is taken in a round that is not before the first, and what is left behind it.
@@ -36,20 +38,24 @@ impl Plan {
     }
 
     /// The plan of other members from a round on: who stays keeps what they took in it, so that work that is done is not
-    /// done again; what the others took comes back. Says what is set aside, with its epoch. `blame` tells what a member that is gone
-    /// may have been lost because of.
+    /// done again; what the others took comes back, or is set aside. `void` was set aside by plans that did not come to be; `blame`
+    /// tells what a member that is gone may have been lost because of.
     pub fn change(
         &self,
         view: ViewNumber,
         members: Vec<Incarnation>,
         first: Round,
+        void: &[(u64, Span)],
         blame: impl Fn(Incarnation) -> Blame,
-    ) -> (Plan, Vec<(u64, Span)>) {
+    ) -> Plan {
         let (assignment, mut rest) = self.at(first);
+        for (epoch, span) in void {
+            rest.mark(*epoch, &[Span { losses: span.losses - 1, ..*span }]);
+        }
         let Some(before) = assignment else {
             // Nobody had begun, or everything is done.
             let assignment = if self.members.is_empty() { rest.take(members.len()) } else { None };
-            return (Plan { view, members, first, assignment, rest }, Vec::new());
+            return Plan { view, members, first, assignment, rest, aside: Vec::new() };
         };
         let ahead = self.at(first + 1).0;
         let mut aside = Vec::new();
@@ -75,7 +81,7 @@ impl Plan {
         let kept = Assignment { epoch: before.epoch, slices, ends_epoch };
         // A round in which nobody who is left takes anything need not be held.
         let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(members.len()) };
-        (Plan { view, members, first, assignment, rest }, aside)
+        Plan { view, members, first, assignment, rest, aside }
     }
 }
 
@@ -106,8 +112,8 @@ mod tests {
     #[test]
     fn who_stays_keeps_what_they_took_and_the_rest_comes_back() {
         let plan = Plan::begin(1, vec![7, 8, 9], 1, Schedule::new(30, 1, Share::Each(2)));
-        let (changed, aside) = plan.change(2, vec![7, 9, 12], 3, |_| Blame::Round { overlap: false });
-        assert_eq!(aside, []);
+        let changed = plan.change(2, vec![7, 9, 12], 3, &[], |_| Blame::Round { overlap: false });
+        assert_eq!(changed.aside, []);
         assert_eq!(taken(&changed.assignment), [vec![(12, 14)], vec![(16, 18)], vec![]]);
         assert_eq!(taken(&changed.at(4).0), [vec![(14, 16)], vec![(18, 20)], vec![(20, 22)]]);
     }
@@ -115,8 +121,8 @@ mod tests {
     #[test]
     fn who_had_contributed_is_blamed_for_the_next_round() {
         let plan = Plan::begin(1, vec![7, 8], 1, Schedule::new(30, 1, Share::Each(2)));
-        let (changed, aside) = plan.change(2, vec![7], 1, |_| Blame::Next);
-        assert_eq!((taken(&changed.assignment), aside), (vec![vec![(0, 2)]], vec![]));
+        let changed = plan.change(2, vec![7], 1, &[], |_| Blame::Next);
+        assert_eq!((taken(&changed.assignment), &changed.aside), (vec![vec![(0, 2)]], &vec![]));
         let next = changed.at(2).0.expect("a round").slices;
         assert_eq!(next, [[Span { start: 2, end: 4, losses: 0 }]], "what it gave is given back without blame");
         let marked = changed.at(4).0.expect("a round").slices;
@@ -124,9 +130,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_set_aside_stays_so_when_its_plan_does_not_come_to_be() {
+        let plan = Plan::begin(1, vec![7], 1, Schedule::new(8, 1, Share::Each(2)));
+        let changed = plan.change(3, vec![8], 1, &[(0, Span { start: 2, end: 6, losses: 2 })], |_| Blame::Nothing);
+        assert_eq!(taken(&changed.assignment), [vec![(0, 2)]]);
+        assert_eq!(taken(&changed.at(2).0), [vec![(6, 8)]]);
+        assert_eq!(changed.aside, [], "it was told before");
+    }
+
+    #[test]
     fn a_round_that_nobody_holds_any_more_begins_anew() {
         let plan = Plan::begin(1, vec![7], 1, Schedule::new(4, 1, Share::Each(2)));
-        let (changed, _) = plan.change(2, vec![8], 1, |_| Blame::Nothing);
+        let changed = plan.change(2, vec![8], 1, &[], |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]], "nothing is taken from what nobody lost");
         assert_eq!(taken(&changed.at(3).0), Vec::<Vec<(u64, u64)>>::new());
     }

@@ -139,7 +139,11 @@ fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     assert_eq!(team("mode = \"averaging\"\nworkers = 2", &[]), (2, averaging(3, None)));
     let table = "mode = { averaging = { frequency = 9, average_updater = false } }\nworkers = 2";
     assert_eq!(team(table, &[]), (2, averaging(9, Some(false))));
-    assert_eq!(team(table, &["train.mode=averaging"]), (2, averaging(9, Some(false))), "the same mode keeps its options");
+    assert_eq!(
+        team(table, &["train.mode=averaging"]),
+        (2, averaging(9, Some(false))),
+        "the same mode keeps its options"
+    );
     assert_eq!(team(table, &["train.mode.averaging.frequency=4"]), (2, averaging(4, Some(false))));
     assert_eq!(team(table, &["train.mode=sync"]), (2, Mode::Sync));
     let named = "mode = \"averaging\"\nworkers = 2";

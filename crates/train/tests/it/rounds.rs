@@ -8,7 +8,7 @@ use paceline_nn::config::{Dense, NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, Network, Updater};
 use paceline_train::{AveragingOptions, Contribution, RoundMode, RoundReplica, TrainOptions, Trainer};
 
-const WANTED: AtomicBool = AtomicBool::new(false);
+static WANTED: AtomicBool = AtomicBool::new(false);
 
 fn replica(overlap: bool) -> RoundReplica {
     let config = NetworkConfig::image(8, 8, 1)
@@ -18,7 +18,8 @@ fn replica(overlap: bool) -> RoundReplica {
     let source = Arc::new(Subset::first(open("digits:", &OpenOptions::default()).expect("digits"), 200));
     let options = TrainOptions { batch: 8, seed: 3, evaluate: false, ..TrainOptions::default() };
     let trainer = Trainer::new(Network::new(config).expect("a network"), source, options).expect("they fit");
-    let options = AveragingOptions { frequency: 2, overlap, average_updater: Some(false), ..AveragingOptions::default() };
+    let options =
+        AveragingOptions { frequency: 2, overlap, average_updater: Some(false), ..AveragingOptions::default() };
     RoundReplica::new(&trainer, RoundMode::Averaging(options), 1, None).expect("a replica")
 }
 

@@ -60,11 +60,14 @@ impl Link {
         }
     }
 
-    pub(super) fn send(&self, frame: Frame) -> Result<(), SendError> {
+    pub(super) fn send(&self, frame: Frame, goes_first: bool) -> Result<(), SendError> {
         if self.is_ending() {
             return Err(SendError::Closed { link: self.id });
         }
-        self.queue().push(frame)?;
+        match goes_first {
+            true => self.queue().push_first(frame)?,
+            false => self.queue().push(frame)?,
+        }
         self.work.notify_one();
         Ok(())
     }
@@ -115,6 +118,11 @@ impl Link {
             return Work::Frame(frame);
         }
         self.ending.borrow().as_ref().map_or(Work::None, |ending| Work::Goodbye(ending.told.clone()))
+    }
+
+    /// What goes before all else, even between the pieces of a frame.
+    pub(super) fn next_urgent(&self) -> Option<Frame> {
+        self.queue().pop_first()
     }
 
     /// Says whether the owner must be told that there is room.

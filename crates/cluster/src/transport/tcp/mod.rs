@@ -172,7 +172,11 @@ impl Transport for TcpTransport {
     }
 
     fn send(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError> {
-        self.shared.link(link).ok_or(SendError::Closed { link })?.send(frame)
+        self.shared.link(link).ok_or(SendError::Closed { link })?.send(frame, false)
+    }
+
+    fn send_first(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError> {
+        self.shared.link(link).ok_or(SendError::Closed { link })?.send(frame, true)
     }
 
     fn queued(&self, link: LinkId) -> usize {

@@ -1,6 +1,8 @@
 //! The reading half of a link.
 
-use paceline_exchange::{Frame, FrameError, FrameReader};
+use std::time::{Duration, Instant};
+
+use paceline_exchange::{Frame, FrameError, FrameReader, Pieces};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::Shared;
@@ -11,6 +13,9 @@ use crate::trust::explain;
 /// Bytes that are asked for at once.
 const CHUNK: usize = 128 << 10;
 
+/// How often it is told that a long frame is on its way.
+const TOLD_EVERY: Duration = Duration::from_millis(100);
+
 /// Bytes of a reason that are shown.
 const LONGEST_REASON: usize = 1000;
 
@@ -19,6 +24,7 @@ const LONGEST_REASON: usize = 1000;
 pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: impl AsyncRead + Unpin) -> String {
     let mut reader = FrameReader::new(shared.limits.stranger_frame);
     let mut chunk = vec![0; CHUNK];
+    let (mut pieces, mut told) = (Pieces::default(), Instant::now());
     let mut first = true;
     loop {
         match input.read(&mut chunk).await {
@@ -28,12 +34,26 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
         }
         while !link.is_ending() {
             if link.is_admitted() {
-                reader.set_limit(shared.limits.largest_frame);
+                reader.set_limit(shared.limits.largest_frame.min(Frame::LONGEST));
             }
             match reader.next() {
                 Ok(None) => break,
                 Ok(Some(frame)) if frame.kind == Frame::GOODBYE => {
                     return format!("`{peer}` closed: {}", printable(&frame.body));
+                }
+                Ok(Some(piece)) if piece.kind == Frame::PIECE => {
+                    // Only the first frame of a stranger may be no part of a longer one.
+                    let limit =
+                        if link.is_admitted() { shared.limits.largest_frame } else { shared.limits.stranger_frame };
+                    match pieces.take(piece, limit) {
+                        Ok(Some(frame)) => shared.events.emit(TransportEvent::Frame { link: link.id, frame }).await,
+                        Ok(None) if told.elapsed() >= TOLD_EVERY => {
+                            told = Instant::now();
+                            shared.events.emit(TransportEvent::Arriving { link: link.id }).await;
+                        }
+                        Ok(None) => {}
+                        Err(error) => refuse(link, peer, &error),
+                    }
                 }
                 Ok(Some(frame)) => {
                     first = false;
@@ -44,17 +64,19 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
                 {
                     link.admitted().await;
                 }
-                Err(error) => {
-                    let refusal = refusal(&error);
-                    let reason = format!("refused what `{peer}` sent: {refusal}");
-                    link.refuse(refusal, reason);
-                }
+                Err(error) => refuse(link, peer, &error),
             }
         }
         if link.is_ending() {
             reader = FrameReader::new(0);
         }
     }
+}
+
+fn refuse(link: &Link, peer: &str, error: &FrameError) {
+    let refusal = refusal(error);
+    let reason = format!("refused what `{peer}` sent: {refusal}");
+    link.refuse(refusal, reason);
 }
 
 fn end_of_stream(reader: &FrameReader) -> String {

@@ -9,26 +9,30 @@ use super::Shared;
 use super::link::{Link, Work};
 use crate::transport::TransportEvent;
 
-/// Frames are gathered up to this many bytes, so that many small ones cost one call of the system; larger bodies go out
-/// from where they are.
+/// Frames are gathered up to this many bytes, so that many small ones cost one call of the system.
 const GATHERED: usize = 64 << 10;
 
 /// Sends whatever is queued, and the reason at last if the link is closed here.
 pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
     let mut gathered = Vec::new();
+    // A frame that goes out in pieces, and the bytes of its body that are gone.
+    let mut long: Option<(Frame, usize)> = None;
     loop {
         gathered.clear();
-        let (mut bytes, mut large, mut goodbye, mut idle) = (0, Vec::new(), false, false);
-        while gathered.len() < GATHERED && large.is_empty() && !goodbye && !idle {
+        let (mut bytes, mut goodbye, mut idle) = (0, false, false);
+        while let Some(frame) = link.next_urgent() {
+            bytes += frame.size();
+            frame.write(&mut gathered);
+        }
+        while gathered.len() < GATHERED && long.is_none() && !goodbye && !idle {
             match link.next_work() {
+                Work::Frame(frame) if frame.body.len() > Frame::WHOLE => {
+                    bytes += Frame::HEADER;
+                    long = Some((frame, 0));
+                }
                 Work::Frame(frame) => {
                     bytes += frame.size();
-                    if frame.body.len() < GATHERED {
-                        frame.write(&mut gathered);
-                    } else {
-                        gathered.extend(frame.header());
-                        large = frame.body;
-                    }
+                    frame.write(&mut gathered);
                 }
                 Work::Goodbye(reason) => {
                     goodbye_frame(&reason).write(&mut gathered);
@@ -37,8 +41,12 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
                 Work::None => idle = true,
             }
         }
+        if let Some((frame, gone)) = &mut long {
+            let part = frame.write_piece(*gone, &mut gathered);
+            (bytes, *gone) = (bytes + part.len(), part.end);
+        }
+        long = long.filter(|(frame, gone)| *gone < frame.body.len());
         output.write_all(&gathered).await?;
-        output.write_all(&large).await?;
         output.flush().await?;
         if goodbye {
             return output.shutdown().await;

@@ -13,6 +13,7 @@ macro_rules! conformance {
         conformance!(
             frames_arrive_in_order_both_ways,
             a_large_frame_arrives_whole,
+            what_is_urgent_goes_before_what_waits,
             many_small_frames_arrive,
             frames_sent_before_the_link_stands_arrive,
             a_close_arrives_with_its_reason_after_what_was_sent,
@@ -68,6 +69,25 @@ pub(crate) fn a_large_frame_arrives_whole(make: Make) {
     let found = pair.b.frame();
     assert!(found == large, "{found:?} has other bytes");
     assert_eq!(pair.b.frame(), frame(2, vec![]));
+}
+
+pub(crate) fn what_is_urgent_goes_before_what_waits(make: Make) {
+    let mut pair = make(&Wanted { events: 1, ..Wanted::default() });
+    let (from, _) = pair.link();
+    // Nobody takes the events of `b`, so most of this waits.
+    for sequence in 1..=3 {
+        pair.a.send(from, frame(sequence, vec![]));
+    }
+    for sequence in 4..=6 {
+        pair.a.send(from, frame(sequence, bytes(20 << 20)));
+    }
+    pair.a.transport.send_first(from, frame(7, b"soon".to_vec())).expect("there is room");
+    let came: Vec<Frame> = (0..7).map(|_| pair.b.frame()).collect();
+    let order: Vec<u64> = came.iter().map(|frame| frame.sequence).collect();
+    let place = |sequence| order.iter().position(|of| *of == sequence).expect("it came");
+    assert!(place(7) < place(5), "{order:?}");
+    assert!(came[place(6)] == frame(6, bytes(20 << 20)), "and nothing is mixed up by it");
+    assert_eq!(order.iter().filter(|sequence| **sequence != 7).copied().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }
 
 pub(crate) fn many_small_frames_arrive(make: Make) {
@@ -153,6 +173,8 @@ pub(crate) fn a_frame_that_no_peer_takes_is_refused_at_once(make: Make) {
     assert_eq!(too_large, Err(SendError::TooLarge { found: 1001, limit: 1000 }));
     let reserved = pair.a.transport.send(from, Frame { kind: Frame::GOODBYE, ..frame(1, vec![]) });
     assert_eq!(reserved, Err(SendError::ReservedKind));
+    let piece = pair.a.transport.send(from, Frame { kind: Frame::PIECE, ..frame(1, vec![]) });
+    assert_eq!(piece, Err(SendError::ReservedKind));
     pair.a.send(from, frame(1, vec![0; 1000]));
     assert_eq!(pair.b.frame(), frame(1, vec![0; 1000]));
 }

@@ -103,7 +103,7 @@ fn a_length_of_4_gib_of_a_member_is_refused_too() {
     header[8..12].fill(0xff);
     stream.write_all(&header).expect("it takes bytes");
     let reason = master.closed(link);
-    assert!(reason.contains("4294967295 bytes, but at most 268435456 are allowed here"), "{reason}");
+    assert!(reason.contains("4294967295 bytes, but at most 262154 are allowed here"), "{reason}");
 }
 
 #[test]
@@ -204,4 +204,43 @@ fn a_thousand_idle_connections_keep_nobody_out_for_long() {
     assert_eq!((accepted, closed), (late, late));
     assert!(told <= refused.min(late), "{told} times");
     good_peer(&mut master);
+}
+
+#[test]
+fn a_long_frame_is_seen_coming_and_a_forged_piece_ends_the_link() {
+    let mut master = plain();
+    let mut stream = stranger(&master);
+    let link = master.accepted();
+    stream.write_all(&wire(&frame(1, b"let me in".to_vec()))).expect("it takes bytes");
+    assert_eq!(master.frame(), frame(1, b"let me in".to_vec()));
+    master.transport.admit(link);
+    let long = frame(2, bytes(1 << 30));
+    let mut gone = 0;
+    let seen = loop {
+        let mut piece = Vec::new();
+        gone = long.write_piece(gone, &mut piece).end;
+        stream.write_all(&piece).expect("it takes bytes");
+        if let Ok(event) = master.events.try_recv() {
+            break event;
+        }
+    };
+    assert_eq!(seen, TransportEvent::Arriving { link });
+    let mut forged = Vec::new();
+    Frame { sequence: 3, ..long }.write_piece(gone, &mut forged);
+    stream.write_all(&forged).expect("it takes bytes");
+    assert_eq!(last_words(&mut stream), "expected a piece of a frame: more of the frame that has begun");
+}
+
+#[test]
+fn a_stranger_cannot_fill_memory_with_pieces() {
+    let master = plain();
+    let mut stream = stranger(&master);
+    let link = master.accepted();
+    let mut piece = Frame { kind: Frame::PIECE, ..frame(1, vec![9, 0]) };
+    piece.body.extend(u64::MAX.to_le_bytes());
+    piece.body.extend([0; 100]);
+    stream.write_all(&wire(&piece)).expect("it takes bytes");
+    let said = last_words(&mut stream);
+    assert!(said.contains("at most 65536 are allowed here"), "{said}");
+    master.closed(link);
 }

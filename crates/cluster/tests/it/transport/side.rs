@@ -41,8 +41,14 @@ impl Side {
         Self { transport: Box::new(make(sender)), events }
     }
 
+    /// The next event but those that tell of a long frame on its way.
     pub(crate) fn next(&self) -> TransportEvent {
-        self.events.recv_timeout(PATIENCE).expect("an event comes in time")
+        loop {
+            let event = self.events.recv_timeout(PATIENCE).expect("an event comes in time");
+            if !matches!(event, TransportEvent::Arriving { .. }) {
+                return event;
+            }
+        }
     }
 
     pub(crate) fn connect(&mut self, to: &str) -> LinkId {

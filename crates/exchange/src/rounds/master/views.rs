@@ -61,8 +61,9 @@ impl Master {
         };
         let first = state + 1;
         // A plan of a view in which a round was completed that nobody holds any more did not come to be.
+        let mut void = Vec::new();
         while self.plans.len() > 1 && self.plans.last().is_some_and(|plan| plan.first > first) {
-            self.plans.pop();
+            void.extend(self.plans.pop().into_iter().flat_map(|plan| plan.aside));
         }
         let before =
             self.plans.last().expect("the first plan begins behind a checkpoint, and is kept until it is counted");
@@ -73,7 +74,7 @@ impl Master {
             Some(true) => Blame::Round { overlap },
             _ => Blame::Nothing,
         };
-        let (mut plan, mut aside) = before.change(self.view, members.clone(), first, blame);
+        let mut plan = before.change(self.view, members.clone(), first, &void, blame);
         if self.has(Planted::ForgetsTheLostSlice) {
             plan.rest = before.at(first).1;
         }
@@ -85,22 +86,21 @@ impl Master {
             lost.for_each(|(_, slice)| drop(plan.rest.give_back(slice, true)));
         }
         if self.has(Planted::NeverSetsAside) {
-            let again: Vec<Span> = aside.drain(..).map(|(_, span)| Span { losses: 0, ..span }).collect();
+            let again: Vec<Span> = plan.aside.drain(..).map(|(_, span)| Span { losses: 0, ..span }).collect();
             plan.rest.give_back(&again, false);
         }
         let lost_any = before.members.iter().any(|member| !members.contains(member));
         if lost_any && held.is_some() {
             self.actions.push(MasterAction::Tell(Told::RoundAgain { round: first }));
         }
-        for (epoch, span) in aside {
+        for (epoch, span) in plan.aside.clone() {
             self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: vec![span] }));
             if self.options.stops_on_poison {
                 self.end(Some(poison(epoch, span)));
                 return;
             }
         }
-        let addresses =
-            members.iter().map(|member| self.roster.address(*member)).collect::<Vec<_>>();
+        let addresses = members.iter().map(|member| self.roster.address(*member)).collect::<Vec<_>>();
         let holders: Vec<Incarnation> =
             frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
         for member in &members {

@@ -45,6 +45,8 @@ pub enum MasterEvent {
     Joined(Incarnation),
     /// A member says something.
     Said(Incarnation, ToMaster),
+    /// Something long of a member is on its way: it is slow, not silent.
+    Arriving(Incarnation),
     /// The link to a member is gone.
     LinkLost(Incarnation, String),
     /// The state of a round has arrived from a member, with what is left behind it; the driver holds it, safe on the disk.

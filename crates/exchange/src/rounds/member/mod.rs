@@ -22,6 +22,7 @@ enum Stage {
     CatchingUp {
         holders: Vec<Incarnation>,
         asked: usize,
+        /// When somebody was last asked, or something of what was asked for came.
         asked_at: Now,
     },
     /// At work.
@@ -69,6 +70,8 @@ pub struct Member {
     /// Works that were begun.
     works: WorkNumber,
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
+    /// Who was given the state of which round on the link that stands: asking again brings it no sooner.
+    served: BTreeMap<Incarnation, Round>,
     /// Peers whose link is down, since when, and whether that was told.
     down: BTreeMap<Incarnation, (Now, bool)>,
     touch: Touch,
@@ -98,6 +101,7 @@ impl Member {
             ahead: None,
             works: 0,
             arrived: BTreeMap::new(),
+            served: BTreeMap::new(),
             down: BTreeMap::new(),
             touch,
             actions: Vec::new(),
@@ -174,8 +178,16 @@ impl Member {
                     self.contribute_to_all();
                 }
             }
+            MemberEvent::Arriving(from) => {
+                if let Stage::CatchingUp { holders, asked_at, .. } = &mut self.stage
+                    && from.map_or(holders.is_empty(), |peer| holders.contains(&peer))
+                {
+                    *asked_at = now;
+                }
+            }
             MemberEvent::PeerUp(peer) => {
                 self.down.remove(&peer);
+                self.served.remove(&peer);
                 if !self.has(Planted::NeverSaysAgain) {
                     self.say_again(peer, now);
                 }
@@ -207,7 +219,8 @@ impl Member {
                 }
                 self.view = view;
                 let arrived = self.plan.as_ref().and_then(|plan| self.arrived.get(&(plan.view, self.round())));
-                let contributed = arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
+                let contributed =
+                    arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
                 self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
             }
             ToMember::View { plan, addresses, holders }
@@ -232,6 +245,7 @@ impl Member {
         let peers = plan.members.iter().copied().zip(addresses).filter(|(peer, _)| *peer != self.me);
         self.actions.push(MemberAction::Connect(peers.collect()));
         self.down.retain(|peer, _| plan.members.contains(peer));
+        self.served.clear();
         self.down.values_mut().for_each(|down| *down = (now, false));
         let state = plan.first - 1;
         self.arrived.retain(|(view, _), _| *view >= plan.view);
@@ -336,5 +350,46 @@ impl Member {
             }
         }
         self.actions.push(MemberAction::SetTimer(at.max(now + 1)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Share;
+    use super::*;
+
+    #[test]
+    fn who_is_slow_is_not_asked_again_and_who_is_silent_is() {
+        let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
+        let plan = Plan::begin(1, vec![1, 2], 5, Schedule::new(40, 1, Share::Each(2)));
+        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![1] };
+        let asks = |actions: &[MemberAction]| {
+            actions.iter().filter(|a| matches!(a, MemberAction::Ask(1, ToPeer::WantState { round: 4 }))).count()
+        };
+        member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
+        assert_eq!(asks(&member.handle(MemberEvent::MasterSaid(1, view), 0)), 1);
+        for now in [PATIENCE - 1, 2 * PATIENCE - 2, 3 * PATIENCE - 3] {
+            assert_eq!(asks(&member.handle(MemberEvent::Arriving(Some(1)), now)), 0);
+        }
+        assert_eq!(asks(&member.handle(MemberEvent::Arriving(Some(9)), 4 * PATIENCE - 3)), 1, "that was somebody else");
+    }
+
+    #[test]
+    fn a_state_is_given_once_for_every_link() {
+        let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
+        let plan = Plan::begin(1, vec![1, 2], 1, Schedule::new(40, 1, Share::Each(2)));
+        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![] };
+        member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
+        member.handle(MemberEvent::MasterSaid(1, view), 0);
+        member.handle(MemberEvent::StateFromMaster(0), 0);
+        let mut gives = |event: MemberEvent| {
+            let actions = member.handle(event, 1);
+            actions.contains(&MemberAction::ServeState(2, 0))
+        };
+        let asks = || MemberEvent::PeerSaid(2, ToPeer::WantState { round: 0 });
+        assert!(gives(asks()));
+        assert!(!gives(asks()), "it is on its way");
+        assert!(!gives(MemberEvent::PeerUp(2)));
+        assert!(gives(asks()), "what was on its way was lost with the link");
     }
 }

@@ -22,7 +22,8 @@ impl Member {
     /// Begins to compute the current round, or the one behind it while this one is summed.
     pub(super) fn work_on(&mut self) {
         let place = |plan: &Plan| plan.members.iter().position(|member| *member == self.me);
-        let Some((place, members)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan.members.len()))) else {
+        let Some((place, members)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan.members.len())))
+        else {
             return;
         };
         let (assignment, round) = match (&self.work, &self.next) {
@@ -62,15 +63,15 @@ impl Member {
                 self.complete();
             }
             ToPeer::Contribution { .. } | ToPeer::Reduced { .. } => {}
-            ToPeer::WantResult { round } if self.completed == Some(round) => {
+            ToPeer::WantResult { round } | ToPeer::WantState { round } if self.completed == Some(round) => {
                 // The state is as good, only longer.
-                self.actions.push(match self.has_result {
-                    true => MemberAction::ServeResult(peer, round),
-                    false => MemberAction::ServeState(peer, round),
-                });
-            }
-            ToPeer::WantState { round } if self.completed == Some(round) => {
-                self.actions.push(MemberAction::ServeState(peer, round));
+                let is_result = matches!(message, ToPeer::WantResult { .. }) && self.has_result;
+                if self.served.insert(peer, round) != Some(round) {
+                    self.actions.push(match is_result {
+                        true => MemberAction::ServeResult(peer, round),
+                        false => MemberAction::ServeState(peer, round),
+                    });
+                }
             }
             // Whoever asked asks somebody else, or is told of another view.
             ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}

@@ -60,6 +60,8 @@ pub enum MemberEvent {
     PeerSaid(Incarnation, ToPeer),
     /// The master has sent the state after a round.
     StateFromMaster(Round),
+    /// Something long is on its way from a peer, or from the master: who sends it is slow, not gone.
+    Arriving(Option<Incarnation>),
     /// What [`MemberAction::Compute`] asked for under this number is there.
     Computed(WorkNumber),
     /// The link to a peer stands, perhaps again: nothing that was said before may have arrived.

@@ -252,6 +252,7 @@ impl Master {
                     self.hear(member, message, now);
                 }
             }
+            MasterEvent::Arriving(member) => drop(self.roster.hear(member, now)),
             MasterEvent::LinkLost(member, reason) => {
                 self.lose(member, format!("its connection ended: {reason}"), Fault::ToBlame, now);
             }

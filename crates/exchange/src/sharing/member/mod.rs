@@ -243,6 +243,11 @@ impl Member {
             }
             MemberEvent::PeerSaid(peer, ToPeer::Sharing(word)) => self.hear(peer, word),
             MemberEvent::StateFromMaster(round) => self.take_state_of_master(round),
+            MemberEvent::Arriving(_) => {
+                if let Stage::Joining { asked_at: Some(at), .. } = &mut self.stage {
+                    *at = now;
+                }
+            }
             MemberEvent::PeerUp(peer) => self.peer_up(peer),
             MemberEvent::PeerDown(peer) => {
                 let known = self.peers.entry(peer).or_default();
