@@ -14,6 +14,10 @@ pub struct Faults {
     pub(crate) workers: u64,
     pub(crate) min_workers: usize,
     pub(crate) save_every: Option<Round>,
+    /// How long a round waits for those who are slow.
+    pub(crate) straggler_limit: Option<Now>,
+    /// Whether computing takes very long now and then.
+    has_stragglers: bool,
     /// Whether rounds overlap.
     pub(crate) overlap: bool,
     /// Steps that a worker of `shared` may be ahead: a few, or so many that it sends nothing when somebody is slow.
@@ -44,6 +48,8 @@ impl Faults {
             fragile_savers: random.one_in(3),
             leaves_a_bad_edge: random.one_in(4),
             overlap: random.one_in(2),
+            straggler_limit: random.one_in(2).then(|| random.within(100, 2000)),
+            has_stragglers: random.one_in(3),
         }
     }
 
@@ -52,6 +58,14 @@ impl Faults {
         self.killer.is_some_and(|(in_epoch, place)| {
             epoch == in_epoch && spans.iter().any(|span| (span.start..span.end).contains(&place))
         })
+    }
+
+    /// How long computing takes.
+    pub(crate) fn computes_for(&self, random: &mut Random, now: Now) -> Now {
+        match self.has_stragglers && now < self.until && random.one_in(30) {
+            true => random.within(500, 6000),
+            false => random.within(5, 60),
+        }
     }
 
     pub(crate) fn donor_dies(&self, random: &mut Random, now: Now) -> bool {

@@ -153,6 +153,7 @@ impl World {
                     edge_limit: 1500,
                     save_every: self.faults.save_every,
                     overlap: self.faults.overlap,
+                    straggler_limit: self.faults.straggler_limit,
                     share: SHARE,
                     max_ahead: self.faults.max_ahead,
                     window_messages: 6,
@@ -311,7 +312,8 @@ impl World {
                     false => self.worker(pid).numbers.compute(round, epoch, &spans),
                     true => self.worker(pid).numbers.compute_ahead(work, round, epoch, &spans),
                 }
-                let delay = self.random.within(5, 60);
+                // Whoever has nothing to compute is not slow.
+                let delay = if spans.is_empty() { 1 } else { self.faults.computes_for(&mut self.random, self.now) };
                 self.after(delay, pid, Happening::Computed(me, work));
             }
             MemberAction::Contribute { to, view, round, part, parts } => {

@@ -29,7 +29,8 @@ const RARE: [&str; 16] = [
     "one end of a bad edge was evicted",
     "two workers never reached each other again",
 ];
-const RARE_IN_ROUNDS: [&str; 4] = [
+const RARE_IN_ROUNDS: [&str; 5] = [
+    "a lease was given again",
     "a result was fetched from a survivor",
     "a round was computed before the one before was summed",
     "a round was taken again",

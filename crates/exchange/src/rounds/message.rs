@@ -66,6 +66,15 @@ pub enum ToMaster {
         /// Who.
         peer: Incarnation,
     },
+    /// Has contributed to a round, and waits for others longer than the limit allows.
+    WaitsFor {
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+        /// Who has contributed nothing that arrived here.
+        members: Vec<Incarnation>,
+    },
     /// Wants to go; what it holds comes back without blame.
     Leave,
     /// What is said in `shared` only.

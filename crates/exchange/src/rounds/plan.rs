@@ -61,17 +61,18 @@ impl Plan {
         let mut aside = Vec::new();
         let mut slices = vec![Vec::new(); members.len()];
         for (place, (member, slice)) in self.members.iter().zip(before.slices).enumerate() {
-            if let Some(place) = members.iter().position(|m| m == member) {
+            let stays = members.iter().position(|m| m == member);
+            if let Some(place) = stays.filter(|_| blame(*member) != Blame::Slow) {
                 slices[place] = slice;
                 continue;
             }
             let is_ahead = match blame(*member) {
-                Blame::Nothing => false,
+                Blame::Nothing | Blame::Slow => false,
                 // Who has nothing to do in a round is at the next one, if rounds overlap.
                 Blame::Round { overlap } => overlap && slice.is_empty(),
                 Blame::Next => true,
             };
-            let to_blame = !is_ahead && blame(*member) != Blame::Nothing;
+            let to_blame = matches!(blame(*member), Blame::Round { .. }) && !is_ahead;
             aside.extend(rest.give_back(&slice, to_blame).into_iter().map(|span| (before.epoch, span)));
             if let Some(ahead) = ahead.as_ref().filter(|_| is_ahead) {
                 aside.extend(rest.mark(ahead.epoch, &ahead.slices[place]).into_iter().map(|span| (ahead.epoch, span)));
@@ -85,9 +86,11 @@ impl Plan {
     }
 }
 
-/// What a member that is gone may have been lost because of.
+/// What a member that is gone may have been lost because of, or why one that stays gives back what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
+    /// It stays, but the round does not wait for what it took.
+    Slow,
     /// It left, or was sent away.
     Nothing,
     /// What it took in the round; if rounds overlap and that was nothing, in the next one.
@@ -127,6 +130,15 @@ mod tests {
         assert_eq!(next, [[Span { start: 2, end: 4, losses: 0 }]], "what it gave is given back without blame");
         let marked = changed.at(4).0.expect("a round").slices;
         assert_eq!(marked, [[Span { start: 6, end: 8, losses: 1 }]], "what it took ahead is not");
+    }
+
+    #[test]
+    fn a_straggler_stays_and_gives_back_what_it_took() {
+        let plan = Plan::begin(1, vec![7, 8], 1, Schedule::new(8, 1, Share::Each(2)));
+        let blame = |member| if member == 8 { Blame::Slow } else { Blame::Nothing };
+        let changed = plan.change(2, vec![7, 8], 1, &[], blame);
+        assert_eq!(taken(&changed.assignment), [vec![(0, 2)], vec![]]);
+        assert_eq!(taken(&changed.at(2).0), [vec![(2, 4)], vec![(4, 6)]]);
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub enum Told {
         /// Examples that count, of all epochs.
         counted: Round,
     },
-    /// In `shared`: examples that a lost member had been given and that nobody knows to be done come again.
+    /// Examples that a lost member had been given and that nobody knows to be done, or that a straggler did not get done in
+    /// time, come again.
     LeaseAgain {
         /// Who had them.
         member: Incarnation,

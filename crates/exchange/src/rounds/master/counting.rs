@@ -46,6 +46,7 @@ impl Master {
         self.plans.drain(..keep);
         let is_planned = |member: &Incarnation| self.plans.iter().any(|plan| plan.members.contains(member));
         self.gone.retain(|member, _| is_planned(member));
+        self.waited.retain(|(a, b), _| self.roster.contains(*a) && self.roster.contains(*b));
         self.edges.retain(|(a, b), _| self.roster.contains(*a) && self.roster.contains(*b));
         let plan = &mut self.plans[0];
         if plan.first < next {

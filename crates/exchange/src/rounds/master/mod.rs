@@ -55,6 +55,10 @@ pub struct Master {
     last_state_asked: bool,
     /// Members that were lost or left; those that left are not to blame for what they held.
     gone: BTreeMap<Incarnation, bool>,
+    /// Members that a round waited for too long: what they took in it comes back, unless they have contributed by now.
+    stragglers: BTreeSet<Incarnation>,
+    /// The last round in which one has waited for another. If that happens twice, it is the link between them.
+    waited: BTreeMap<(Incarnation, Incarnation), Round>,
     /// How often each pair could not reach each other.
     edges: BTreeMap<(Incarnation, Incarnation), u32>,
     paused: bool,
@@ -80,6 +84,8 @@ impl Master {
             arrived: None,
             last_state_asked: false,
             gone: BTreeMap::new(),
+            stragglers: BTreeSet::new(),
+            waited: BTreeMap::new(),
             edges: BTreeMap::new(),
             paused: false,
             stop_asked: false,
@@ -199,6 +205,9 @@ impl Master {
                 }
             }
             ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
+            ToMaster::WaitsFor { view, round, members } => {
+                self.go_on_without(view, member, round, &members, now);
+            }
             ToMaster::Leave => self.lose(member, "it left".into(), false, now),
             // Of the other mode.
             ToMaster::Sharing(_) => {}

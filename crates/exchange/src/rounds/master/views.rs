@@ -69,9 +69,18 @@ impl Master {
             self.plans.last().expect("the first plan begins behind a checkpoint, and is kept until it is counted");
         let held = before.at(first).0;
         let overlap = self.options.overlap;
+        let mut stragglers = std::mem::take(&mut self.stragglers);
+        stragglers.retain(|member| !contributed.contains(&(first, *member)) && members.contains(member));
+        if let Some(held) = &held {
+            for (member, slice) in before.members.iter().zip(&held.slices).filter(|(member, _)| stragglers.contains(member)) {
+                let examples = slice.iter().map(Span::len).sum();
+                self.actions.push(MasterAction::Tell(Told::LeaseAgain { member: *member, examples }));
+            }
+        }
         let blame = |member: Incarnation| match self.gone.get(&member) {
             Some(true) if overlap && contributed.contains(&(first, member)) => Blame::Next,
             Some(true) => Blame::Round { overlap },
+            None if stragglers.contains(&member) => Blame::Slow,
             _ => Blame::Nothing,
         };
         let mut plan = before.change(self.view, members.clone(), first, &void, blame);
@@ -146,10 +155,34 @@ impl Master {
         let Some(plan) = self.plans.last() else { return Vec::new() };
         let to_blame = plan.members.iter().enumerate().filter(|(_, member)| self.gone.get(member) == Some(&true));
         let held = |(place, member): (usize, &Incarnation)| {
-            let assignment = plan.at(plan.first.max(self.done.get(member).copied().unwrap_or(0) + 1)).0?;
-            Some((assignment.epoch, assignment.slices[place].clone()))
+            let round = plan.first.max(self.done.get(member).copied().unwrap_or(0) + 1);
+            // Nobody is left who knows how far it was.
+            let rounds = round..=round + u64::from(self.options.overlap);
+            rounds.filter_map(move |round| plan.at(round).0).map(move |a| (a.epoch, a.slices[place].clone()))
         };
-        to_blame.filter_map(held).collect()
+        to_blame.flat_map(held).collect()
+    }
+
+    /// A round waits too long for some: it is taken again without them.
+    pub(super) fn go_on_without(
+        &mut self,
+        view: ViewNumber,
+        member: Incarnation,
+        round: Round,
+        stragglers: &[Incarnation],
+        now: Now,
+    ) {
+        if view != self.view || self.stage != Stage::Running {
+            return;
+        }
+        let waited_before = |peer: &&Incarnation| self.waited.get(&(member, **peer)) == Some(&round);
+        if let Some(peer) = stragglers.iter().find(waited_before) {
+            return self.blame_edge(view, member, *peer, now);
+        }
+        self.waited.extend(stragglers.iter().map(|peer| ((member, *peer), round)));
+        self.stragglers = stragglers.iter().copied().collect();
+        let named = stragglers.iter().map(Incarnation::to_string).collect::<Vec<_>>().join(", ");
+        self.prepare(format!("round {round} goes on without what worker {named} has not done in time"), now);
     }
 
     /// Both ends reach the master, but not each other: the view is tried again, and then goes on without one of them.

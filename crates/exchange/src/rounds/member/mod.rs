@@ -67,6 +67,8 @@ pub struct Member {
     work: Option<Work>,
     /// Of the round behind that, if rounds overlap.
     ahead: Option<Work>,
+    /// Since when a round waits for others, and whether that was told.
+    waits: Option<(Now, bool)>,
     /// Works that were begun.
     works: WorkNumber,
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
@@ -99,6 +101,7 @@ impl Member {
             completed_here: false,
             work: None,
             ahead: None,
+            waits: None,
             works: 0,
             arrived: BTreeMap::new(),
             served: BTreeMap::new(),
@@ -289,6 +292,7 @@ impl Member {
         } else if self.work.as_ref().is_some_and(|work| work.round != round + 1 || Some(&work.spans) != mine.as_ref()) {
             self.work = None;
         }
+        self.waits = None;
         self.contribute_to_all();
     }
 
@@ -318,6 +322,7 @@ impl Member {
         if self.stage == Stage::Active && !self.touch.paused && may_work {
             self.work_on();
         }
+        self.tell_of_stragglers(now);
         let (view, limit) = (self.view, self.options.edge_limit);
         if matches!(self.stage, Stage::Active | Stage::CatchingUp { .. }) {
             for (peer, (since, is_told)) in &mut self.down {
@@ -343,6 +348,9 @@ impl Member {
         let mut at = self.touch.next(&self.options);
         if let Stage::CatchingUp { asked_at, .. } = self.stage {
             at = at.min(asked_at + PATIENCE);
+        }
+        if let (Some(limit), Some((since, false))) = (self.options.straggler_limit, self.waits) {
+            at = at.min(since + limit);
         }
         for (since, is_told) in self.down.values() {
             if !is_told {

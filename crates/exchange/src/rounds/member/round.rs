@@ -41,6 +41,31 @@ impl Member {
         self.actions.push(MemberAction::Compute { work: self.works, round, epoch, spans, ahead });
     }
 
+    /// A round that was contributed to waits for others: the master hears of it when the limit is over.
+    pub(super) fn tell_of_stragglers(&mut self, now: Now) {
+        let Some((limit, plan)) = self.options.straggler_limit.zip(self.plan.as_ref()) else { return };
+        let (view, round) = (self.view, self.round());
+        let is_done = self.work.as_ref().is_some_and(|work| work.is_done && work.round == round);
+        if self.stage != Stage::Active || !is_done {
+            self.waits = None;
+            return;
+        }
+        let (since, is_told) = *self.waits.get_or_insert((now, false));
+        if !is_told && now >= since + limit {
+            let arrived = self.arrived.get(&(view, round));
+            // Who cannot be reached is told of as such.
+            let is_missing = |member: &&Incarnation| {
+                !self.down.contains_key(member)
+                    && !arrived.is_some_and(|arrived| arrived.contributions.contains(member))
+            };
+            let members: Vec<Incarnation> = plan.members.iter().filter(is_missing).copied().collect();
+            self.waits = Some((since, true));
+            if !members.is_empty() {
+                self.tell(ToMaster::WaitsFor { view, round, members });
+            }
+        }
+    }
+
     /// A view begins, and with it another division of examples.
     pub(super) fn drop_ahead(&mut self) {
         if !self.has(Planted::KeepsWhatWasComputedAhead) && self.ahead.take().is_some() {
@@ -135,6 +160,7 @@ impl Member {
         self.actions.push(MemberAction::Forget(view, round));
         self.arrived.remove(&(view, round));
         (self.completed, self.completed_here, self.work) = (Some(round), true, self.ahead.take());
+        self.waits = None;
         self.has_result = true;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
         if let Some((assignment, rest)) = &mut self.next {

@@ -20,6 +20,9 @@ pub struct MemberOptions {
     pub edge_limit: Now,
     /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
     pub save_every: Option<Round>,
+    /// How long a round waits for those who have not contributed, in milliseconds, before the master hears of it; none: as long as it
+    /// takes.
+    pub straggler_limit: Option<Now>,
     /// Whether the next round is computed while the last one is still summed.
     pub overlap: bool,
     /// In `shared`: examples of a step.
@@ -40,6 +43,7 @@ impl MemberOptions {
             silence_limit,
             edge_limit: (silence_limit / 2).max(1),
             save_every: None,
+            straggler_limit: None,
             overlap: false,
             share: Share::Each(1),
             max_ahead: 4,

@@ -278,7 +278,7 @@ impl Master {
             ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
             ToMaster::Leave => self.lose(member, "it left".into(), Fault::Goes, now),
             // Of the other modes.
-            ToMaster::Frozen { .. } | ToMaster::Done { .. } => {}
+            ToMaster::Frozen { .. } | ToMaster::Done { .. } | ToMaster::WaitsFor { .. } => {}
         }
     }
 
