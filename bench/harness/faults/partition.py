@@ -1,0 +1,62 @@
+"""Hosts lose each other for a while: one all the others, or two of them each other while both reach the master."""
+
+from __future__ import annotations
+
+import time
+
+from .crew import largest_gap
+from .outcome import Outcome
+from .routed import Routed
+from .stage import Stage
+
+VARIANTS = ("host 2, 2 s", "host 2, 10 s", "hosts 1 and 2, 10 s")
+WATCHED_AFTER_SECONDS = 15.0
+
+
+def run(stage: Stage, mode: str, variant: str) -> Outcome:
+    outcome = Outcome("partition", mode, variant)
+    who, _, length = variant.rpartition(", ")
+    hold = float(length.removesuffix(" s"))
+    # An own name for logs and folders.
+    name = f"partition-{'pair' if 'and' in who else 'host'}-{hold:.0f}s"
+    with Routed() as hosts, stage.run(
+        name, mode, seconds=hold + WATCHED_AFTER_SECONDS, hosts=hosts, listen=f"{hosts.address(0)}:0"
+    ) as run:
+        run.start_all()
+        run.settle()
+        numbers = {run.number_of(worker) for worker in run.workers}
+        cut = hosts.cut_between(1, 2) if "and" in who else hosts.cut_off(2)
+        run.pass_time(cut + hold)
+        healed = hosts.heal()
+        run.pass_time(healed + 1)
+        # A loss may be seen late, so everybody being there is looked for at the end of the watch.
+        run.pass_time(healed + WATCHED_AFTER_SECONDS)
+        seen = time.monotonic()
+        run.finish(outcome)
+
+        losses = [loss for loss in run.losses() if cut < loss["at"] < seen]
+        views = [told for told in run.master.all(lambda told: told.kind == "view", after=cut)]
+        whole = [view for view in views if len(view["workers"]) == run.wanted and view.at > healed]
+        before = [view for view in run.master.all(lambda told: told.kind == "view", before=cut)]
+        is_whole = len((views or before)[-1]["workers"]) == run.wanted
+        steps = run.steps()
+        outcome.figures = {
+            "lost": ", ".join(str(loss["name"]) for loss in losses) or "nobody",
+            "named after, s": losses[0]["at"] - cut if losses else None,
+            "largest gap, s": largest_gap(steps, cut, seen),
+            "all together again after, s": whole[-1].at - healed if losses and whole else None,
+            **outcome.figures,
+        }
+        outcome.details |= {
+            "losses": [{**loss, "after_s": loss["at"] - cut} for loss in losses],
+            "largest_gap_while_cut_s": largest_gap(steps, cut, healed),
+            "largest_gap_after_s": largest_gap(steps, healed, seen),
+            "numbers_before": sorted(numbers),
+            "said_by_workers": {
+                worker.name: [{**told.event, "after_s": told.at - cut} for told in worker.all(lambda told: told.at > cut)]
+                for worker in run.workers
+            },
+        }
+        outcome.check("all three work together again", is_whole, [view.event for view in views])
+        outcome.check("the worker beside the master is not lost", all(loss["name"] != "worker0" for loss in losses), losses)
+    return outcome
