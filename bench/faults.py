@@ -16,8 +16,8 @@ if sys.version_info < (3, 11):
     sys.exit(f"error: expected Python 3.11 or later, found {sys.version.split()[0]}")
 
 from harness.case import BenchError
-from harness.faults import calm, partition, reset, stopped
-from harness.faults.outcome import Outcome, table
+from harness.faults import calm, garbage, old_master, partition, reset, restart, standby, stopped
+from harness.faults.outcome import Outcome, shown as figure, table
 from harness.faults.stage import Stage, TooShort
 from harness.machine import describe, warn_if_busy
 from harness.tables import folder_for, keep
@@ -30,7 +30,11 @@ ATTEMPTS = 3  # a run that ended before its fault was over is done again, twice 
 CASES: dict[str, tuple[Callable[..., Outcome], tuple[str, ...]]] = {
     "stopped": (stopped.run, ()),
     "reset": (reset.run, ()),
+    "master": (restart.run, ()),
+    "standby": (standby.run, ()),
+    "old-master": (old_master.run, ()),
     "partition": (partition.run, partition.VARIANTS),
+    "garbage": (garbage.run, ()),
 }
 
 
@@ -45,7 +49,9 @@ def main() -> None:
     outcomes: list[Outcome] = []
 
     def take(outcome: Outcome) -> None:
-        say(f"{outcome.case} {outcome.variant or ''} {outcome.mode}: {outcome.verdict} {outcome.figures} {outcome.trouble}")
+        name = ", ".join(filter(None, [outcome.case, outcome.variant, outcome.mode]))
+        told = outcome.trouble or ", ".join(f"{key}: {figure(value)}" for key, value in outcome.figures.items())
+        say(f"{name}: {outcome.verdict}; {told}")
         outcomes.append(outcome)
         ordered = sorted(outcomes, key=lambda one: place(one.case))  # stable: modes stay in their turn
         # After every case: a later failure must not cost the earlier ones.

@@ -27,6 +27,7 @@ class Outcome:
     figures: dict[str, object] = field(default_factory=dict)  # what the table shows, in its order
     details: dict[str, object] = field(default_factory=dict)  # what only `results.json` holds
     checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what was said, under the table
     trouble: str = ""  # why there are no figures
 
     def check(self, what: str, holds: bool, found: object = "") -> None:
@@ -46,13 +47,14 @@ class Outcome:
             "verdict": self.verdict,
             "trouble": self.trouble,
             "figures": self.figures,
+            "notes": self.notes,
             "details": self.details,
             "checks": [vars(check) for check in self.checks],
         }
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """One table for each case, and under it what did not hold."""
+    """One table for each case, and under it what was said and what did not hold."""
     told: list[str] = []
     for case in dict.fromkeys(outcome.case for outcome in outcomes):
         rows = [outcome for outcome in outcomes if outcome.case == case]
@@ -64,17 +66,18 @@ def table(outcomes: Sequence[Outcome]) -> str:
             for row in rows
         ]
         told += [f"### {case}", "", markdown(header, cells), ""]
-        missed = [line for row in rows for line in _missed(row)]
-        told += [*missed, ""] if missed else []
+        under = [line for row in rows for line in _under(row)]
+        told += [*under, ""] if under else []
     return "\n".join(told).rstrip()
 
 
-def _missed(outcome: Outcome) -> list[str]:
+def _under(outcome: Outcome) -> list[str]:
     name = ", ".join(filter(None, [outcome.mode, outcome.variant]))
+    lines = [f"- {name}: {note}" for note in outcome.notes]
     if outcome.trouble:
-        return [f"- {name}: failed: {outcome.trouble}"]
+        return [*lines, f"- {name}: failed: {outcome.trouble}"]
     missed = [check for check in outcome.checks if not check.holds]
-    return [f"- {name}: missed: {check.what}{f'; found {check.found}' if check.found else ''}" for check in missed]
+    return lines + [f"- {name}: missed: {check.what}{f'; found {check.found}' if check.found else ''}" for check in missed]
 
 
 def shown(value: object) -> str:

@@ -9,7 +9,7 @@ from .outcome import Outcome
 from .routed import Routed
 from .stage import Stage
 
-VARIANTS = ("host 2, 2 s", "host 2, 10 s", "hosts 1 and 2, 10 s")
+VARIANTS = ("host 2, 2 s", "host 2, 10 s", "hosts 1 and 2, 10 s", "hosts 1 and 2, 30 s")
 WATCHED_AFTER_SECONDS = 15.0
 
 
@@ -28,8 +28,7 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
         cut = hosts.cut_between(1, 2) if "and" in who else hosts.cut_off(2)
         run.pass_time(cut + hold)
         healed = hosts.heal()
-        run.pass_time(healed + 1)
-        # A loss may be seen late, so everybody being there is looked for at the end of the watch.
+        # A loss may be seen late, so whether everybody is there is looked at after that.
         run.pass_time(healed + WATCHED_AFTER_SECONDS)
         seen = time.monotonic()
         run.finish(outcome)
@@ -57,6 +56,8 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
                 for worker in run.workers
             },
         }
+        run.note_losses(outcome, cut)
+        outcome.notes += [f"new view after {view.at - cut:.2f} s of {len(view['workers'])} workers: {view['reason']}" for view in views]
         outcome.check("all three work together again", is_whole, [view.event for view in views])
         outcome.check("the worker beside the master is not lost", all(loss["name"] != "worker0" for loss in losses), losses)
     return outcome

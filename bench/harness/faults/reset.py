@@ -31,5 +31,6 @@ def run(stage: Stage, mode: str) -> Outcome:
             **outcome.figures,
         }
         outcome.details["lost_reason"] = lost["reason"] if lost else None
+        run.note_losses(outcome, killed)
         outcome.check("the worker is named within 2 s", lost is not None and lost.at - killed <= 2)
     return outcome

@@ -26,7 +26,7 @@ SHARED_MAY_DIFFER = 1e-5
 START_LIMIT_SECONDS = 60.0
 END_LIMIT_SECONDS = 300.0
 LEAVE_LIMIT_SECONDS = 30.0
-SPARE = 1.5  # a machine that is less busy than in the calm run must not end a run before its fault is over
+SPARE = 1.3  # a machine that is less busy than in the calm run must not end a run before its fault is over
 
 
 class TooShort(Exception):
@@ -53,7 +53,7 @@ class Stage:
     longer: float = 1.0  # for a case that is done again
 
     def epochs(self, mode: str, seconds: float) -> int:
-        return math.ceil(self.longer * SPARE * seconds * self.rates[mode] / self.examples) + 1
+        return math.ceil(self.longer * SPARE * seconds * self.rates[mode] / self.examples)
 
     @contextmanager
     def run(self, name: str, mode: str, *, seconds: float = 0, epochs: int = 0, **options: object) -> Iterator[Run]:
@@ -76,19 +76,21 @@ class Run:
         listen: str = "127.0.0.1:0",
         coordinator: str = "",
         hosts: Routed | None = None,
+        settings: Sequence[str] = (),
     ) -> None:
         self.stage, self.crew, self.mode, self.epochs = stage, crew, mode, epochs
         self.wanted, self.listen, self.coordinator, self.hosts = workers, listen, coordinator, hosts
+        self.settings = (f"train.epochs={epochs}", f"data.global_batch={GLOBAL_BATCH}", *settings)
         self.workers: list[Player] = []
         self.folder = WORK / "output" / f"faults-{crew.name}"
         shutil.rmtree(self.folder, ignore_errors=True)  # a master goes on from what it finds there
         self.folder.mkdir(parents=True)
-        self.output = self.folder / "run"
+        # Events and errors name it, and results are kept: nobody needs to know where this repository lies.
+        self.output = (self.folder / "run").relative_to(ROOT)
 
     def start_master(self, name: str = "master") -> Player:
         command = [*self._on(0), self.stage.binary, "master", JOB, "--mode", self.mode]
-        for setting in (f"train.epochs={self.epochs}", f"data.global_batch={GLOBAL_BATCH}"):
-            command += ["--set", setting]
+        command += [word for setting in self.settings for word in ("--set", setting)]
         command += ["--listen", self.listen, "--status", "none", "--output", self.output]
         command += ["--coordinator", self.coordinator] if self.coordinator else []
         return self.crew.start(name, [*command, *self._common()])
@@ -144,6 +146,10 @@ class Run:
             self.must_run_on()
         return Back(joined.at, view.at if view else None)
 
+    def note_losses(self, outcome: Outcome, since: float) -> None:
+        for loss in self.losses():
+            outcome.notes.append(f"{loss['name']} lost after {loss['at'] - since:.2f} s: {loss['reason']}")
+
     def why_not_back(self, worker: Player) -> str:
         told = [str(told.event) for told in worker.all(lambda told: told.kind in ("left", "finished"))]
         return "; ".join([*told, worker.errors()])
@@ -151,7 +157,7 @@ class Run:
     def finish(self, outcome: Outcome, gone: set[Player] = frozenset(), before: int = 0) -> None:
         """Waits for the end and judges it: exit status, examples, what the workers hold.
 
-        `before` are the examples that an earlier master counted.
+        `before` are the examples of the checkpoint that this master went on from: it counts what comes behind it.
         """
         status = self.master.ended(END_LIMIT_SECONDS)
         staying = [worker for worker in self.workers if worker not in gone]
@@ -183,6 +189,15 @@ class Run:
         outcome.check("every example of every epoch is counted once", counted == expected, f"{counted} of {expected}")
         outcome.check("no example is set aside", set_aside == 0, set_aside)
         self._compare_ends(outcome, staying, int(started["parameters"]) if started else 0)
+
+    def examples_until(self, checkpoint: Told) -> int:
+        """The examples that are in a checkpoint."""
+        if self.mode == "shared":
+            # The last number of its name counts examples in this mode.
+            return int(Path(str(checkpoint["path"])).stem.rpartition("-")[2])
+        # The last step of an epoch is smaller than the others.
+        epochs, steps = divmod(int(checkpoint["iteration"]), math.ceil(self.stage.examples / GLOBAL_BATCH))
+        return epochs * self.stage.examples + steps * GLOBAL_BATCH
 
     def losses(self) -> list[dict[str, object]]:
         """Who was lost and why, with the worker's name in this run."""

@@ -43,6 +43,9 @@ def run(stage: Stage, mode: str) -> Outcome:
             "left_after_s": left.at - went_on if left else None,
             "joined_after_s": back.joined_at - went_on if back.joined_at else None,
         }
+        run.note_losses(outcome, stopped)
+        if left:
+            outcome.notes.append(f"{victim.name} says {left.at - went_on:.2f} s after it went on: {left['reason']}")
         named = lost is not None and lost.at - stopped <= NAMED_WITHIN_SECONDS
         outcome.check(f"the worker is named within {NAMED_WITHIN_SECONDS:.0f} s", named)
         outcome.check("it is a member again", back.member_at is not None, run.why_not_back(victim))
