@@ -46,7 +46,7 @@ def run(stage: Stage, mode: str) -> Outcome:
             "during": during,
             "kept": f"{during / before:.0%}" if before and during else None,
             "connections": strangers.connected,
-            "held at once": strangers.most_idle,
+            "idle ones it leaves open": strangers.most_open,
             "master's peak MiB": peak,
             "newcomer joins after, s": came.at - measured if came else None,
             **outcome.figures,
@@ -56,7 +56,7 @@ def run(stage: Stage, mode: str) -> Outcome:
         outcome.details |= {
             "newcomer_while_crowded": came is not None and came.at < ended,
             "refused": strangers.refused,
-            "idle_closed_by_the_master": strangers.reopened,
+            "idle_closed_by_the_master": strangers.closed,
             "peak_mib_before": calm_mib,
             "open_files_of_the_master": files,
         }

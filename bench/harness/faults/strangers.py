@@ -16,7 +16,7 @@ from collections.abc import Callable
 IDLE = 1000
 # So many at a time, so often: what is measured is the master and not how fast this process can connect.
 AT_A_TIME, EVERY_SECONDS = 12, 0.05
-HEADER = 48
+REPLACED_AT_A_TIME = 25  # of the idle ones that the master has closed
 
 
 def noise(chance: random.Random) -> bytes:
@@ -53,8 +53,7 @@ class Strangers(threading.Thread):
         self.chance = random.Random(seed)
         self.idle: list[socket.socket] = []
         self.is_over = threading.Event()
-        self.connected, self.refused, self.reopened = 0, 0, 0
-        self.most_idle = 0
+        self.connected, self.refused, self.closed, self.most_open = 0, 0, 0, 0
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 8192), most))
 
@@ -73,23 +72,21 @@ class Strangers(threading.Thread):
         self.join()
 
     def _fill(self) -> None:
-        """Idle connections that were closed are replaced, a part of them at a time."""
-        if self.idle:
+        """As many idle connections as there should be at first; later, some for those that the master has closed."""
+        is_first = not self.idle
+        if not is_first:
             poll = select.poll()
             for link in self.idle:
                 poll.register(link, select.POLLIN | select.POLLHUP | select.POLLERR)
             closed = {number for number, _ in poll.poll(0)}
-            self.reopened += len(closed)
+            self.closed += len(closed)
             for link in [link for link in self.idle if link.fileno() in closed]:
                 link.close()
             self.idle = [link for link in self.idle if link.fileno() >= 0]
-        until = time.monotonic() + EVERY_SECONDS
-        while len(self.idle) < IDLE and time.monotonic() < until:
-            link = self._connect()
-            if link is None:
-                break
-            self.idle.append(link)
-        self.most_idle = max(self.most_idle, len(self.idle))
+            self.most_open = max(self.most_open, len(self.idle))
+        missing = IDLE - len(self.idle)
+        links = [self._connect() for _ in range(missing if is_first else min(missing, REPLACED_AT_A_TIME))]
+        self.idle += [link for link in links if link]
 
     def _speak(self) -> socket.socket | None:
         link = self._connect()
