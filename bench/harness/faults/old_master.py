@@ -53,12 +53,10 @@ def run(stage: Stage, mode: str) -> Outcome:
             "old_error": old.errors(),
             "files_before_it_went_on": sorted(files),
             "files_at_the_end": sorted(written(ROOT / run.output)),
-            "said_by_workers": {
-                worker.name: [{**told.event, "after_s": told.at - stopped} for told in worker.all(lambda told: True, stopped)]
-                for worker in run.workers
-            },
+            "said_by_workers": run.said_since(stopped),
         }
-        outcome.notes.append(f"the old master says {len(said)} events ({', '.join(str(one['event']) for one in said)}), and: {old.errors()}")
+        events = ", ".join(f"`{entry['event']}`" for entry in said) or "no event"
+        outcome.notes.append(f"the old master tells {events}, and says: {old.errors()}")
         is_last = started["resumed_at"] == saved["iteration"]
         outcome.check("the standby goes on from the last checkpoint", is_last, started.event)
         outcome.check("the old master ends by itself, with an error", status not in (None, 0), status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .crew import largest_gap
+from .crew import kind, largest_gap
 from .outcome import Outcome
 from .routed import Routed
 from .stage import Stage
@@ -24,7 +24,6 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
     ) as run:
         run.start_all()
         run.settle()
-        numbers = {run.number_of(worker) for worker in run.workers}
         cut = hosts.cut_between(1, 2) if "and" in who else hosts.cut_off(2)
         run.pass_time(cut + hold)
         healed = hosts.heal()
@@ -50,14 +49,18 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
             "losses": [{**loss, "after_s": loss["at"] - cut} for loss in losses],
             "largest_gap_while_cut_s": largest_gap(steps, cut, healed),
             "largest_gap_after_s": largest_gap(steps, healed, seen),
-            "numbers_before": sorted(numbers),
-            "said_by_workers": {
-                worker.name: [{**told.event, "after_s": told.at - cut} for told in worker.all(lambda told: told.at > cut)]
-                for worker in run.workers
-            },
+            "said_by_workers": run.said_since(cut),
         }
         run.note_losses(outcome, cut)
-        outcome.notes += [f"new view after {view.at - cut:.2f} s of {len(view['workers'])} workers: {view['reason']}" for view in views]
+        for view in views:
+            members = len(view["workers"])
+            outcome.notes.append(f"a view of {members} workers after {view.at - cut:.2f} s: {view['reason']}")
+        for worker in run.workers:
+            end = worker.find(kind("finished"), cut)
+            if end and end.at < seen:
+                status = worker.process.poll()
+                note = f"{worker.name} ends for good after {end.at - cut:.2f} s, with exit status {status}: {end['reason']}"
+                outcome.notes.append(note)
         outcome.check("all three work together again", is_whole, [view.event for view in views])
         outcome.check("the worker beside the master is not lost", all(loss["name"] != "worker0" for loss in losses), losses)
     return outcome

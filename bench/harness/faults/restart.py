@@ -49,10 +49,7 @@ def run(stage: Stage, mode: str) -> Outcome:
             "started_after_s": started.at - again,
             "restart_after_kill_s": again - killed,
             "first_step_after": step.event if step else None,
-            "said_by_workers": {
-                worker.name: [{**told.event, "after_s": told.at - killed} for told in worker.all(lambda told: True, killed)]
-                for worker in run.workers
-            },
+            "said_by_workers": run.said_since(killed),
         }
         is_last = started["resumed_at"] == saved["iteration"]
         outcome.check("it goes on from the last checkpoint", is_last, started.event)

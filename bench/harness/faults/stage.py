@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -188,7 +187,11 @@ class Run:
         outcome.check("the workers exit with 0", set(statuses.values()) == {0}, said)
         outcome.check("every example of every epoch is counted once", counted == expected, f"{counted} of {expected}")
         outcome.check("no example is set aside", set_aside == 0, set_aside)
-        self._compare_ends(outcome, staying, int(started["parameters"]) if started else 0)
+        # Who was sent away holds what there was then.
+        views = self.master.all(kind("view"))
+        last = views[-1]["workers"] if views else []
+        there = [worker for worker in staying if worker.all(kind("joined")) and self.number_of(worker) in last]
+        self._compare_ends(outcome, there, int(started["parameters"]) if started else 0)
 
     def examples_until(self, checkpoint: Told) -> int:
         """The examples that are in a checkpoint."""
@@ -205,6 +208,14 @@ class Run:
         lost = self.master.all(kind("worker_lost"))
         return [{"name": names.get(int(told["worker"])), "at": told.at, **told.event} for told in lost]
 
+    def said_since(self, moment: float) -> dict[str, list[dict[str, object]]]:
+        """What the workers have told since then, and how long after it."""
+        everything = lambda told: True
+        return {
+            worker.name: [{**told.event, "after_s": told.at - moment} for told in worker.all(everything, moment)]
+            for worker in self.workers
+        }
+
     def steps(self) -> list[float]:
         return [told.at for told in self.master.all(kind("step"))]
 
@@ -217,6 +228,7 @@ class Run:
     def _compare_ends(self, outcome: Outcome, workers: Sequence[Player], parameters: int) -> None:
         states = [self.state(worker.name) for worker in workers]
         missing = [path.name for path in states if not path.exists()]
+        outcome.details["compared"] = [worker.name for worker in workers]
         outcome.check("every worker has kept its state", not missing, missing)
         if missing or not states:
             return

@@ -56,10 +56,7 @@ def run(stage: Stage, mode: str) -> Outcome:
         }
         outcome.details |= {
             "term": listening["term"] if listening else None,
-            "said_by_workers": {
-                worker.name: [{**told.event, "after_s": told.at - killed} for told in worker.all(lambda told: True, killed)]
-                for worker in run.workers
-            },
+            "said_by_workers": run.said_since(killed),
         }
         in_time = step is not None and step.at - killed <= STEP_WITHIN_SECONDS
         outcome.check(f"the standby tells a step within {STEP_WITHIN_SECONDS:.0f} s", in_time)

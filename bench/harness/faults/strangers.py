@@ -9,7 +9,6 @@ import select
 import socket
 import struct
 import threading
-import time
 import zlib
 from collections.abc import Callable
 
