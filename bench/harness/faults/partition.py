@@ -33,10 +33,9 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
         run.finish(outcome)
 
         losses = [loss for loss in run.losses() if cut < loss["at"] < seen]
-        views = [told for told in run.master.all(lambda told: told.kind == "view", after=cut)]
+        before, views = run.master.all(kind("view"), before=cut), run.master.all(kind("view"), after=cut)
         whole = [view for view in views if len(view["workers"]) == run.wanted and view.at > healed]
-        before = [view for view in run.master.all(lambda told: told.kind == "view", before=cut)]
-        is_whole = len((views or before)[-1]["workers"]) == run.wanted
+        there = len([*before, *views][-1]["workers"])
         steps = run.steps()
         outcome.figures = {
             "lost": ", ".join(str(loss["name"]) for loss in losses) or "nobody",
@@ -61,6 +60,6 @@ def run(stage: Stage, mode: str, variant: str) -> Outcome:
                 status = worker.process.poll()
                 note = f"{worker.name} ends for good after {end.at - cut:.2f} s, with exit status {status}: {end['reason']}"
                 outcome.notes.append(note)
-        outcome.check("all three work together again", is_whole, [view.event for view in views])
+        outcome.check("all three work together again", there == run.wanted, f"{there} workers")
         outcome.check("the worker beside the master is not lost", all(loss["name"] != "worker0" for loss in losses), losses)
     return outcome
