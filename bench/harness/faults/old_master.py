@@ -34,13 +34,14 @@ def run(stage: Stage, mode: str) -> Outcome:
         went_on, by_the_calendar = old.send(signal.SIGCONT), time.time()
         status = old.ended(GOES_WITHIN_SECONDS)
         gone = time.monotonic()
+        left_behind = written(ROOT / run.output)  # now: the new master removes old checkpoints when it writes its own
         run.finish(outcome, before=run.examples_until(saved))
 
         said = [{**told.event, "after_s": told.at - went_on} for told in old.all(lambda told: True, went_on)]
         worked = [entry for entry in said if entry["event"] in ("step", "worker_joined", "checkpoint")]
         joined = [told.event for worker in run.workers for told in worker.all(kind("joined", master=address), went_on)]
         of_old = lambda name: bool(re.match(rf"checkpoint-{term}-", name))
-        late = [name for name, at in written(ROOT / run.output).items() if of_old(name) and at > by_the_calendar]
+        late = [name for name, at in left_behind.items() if of_old(name) and at > by_the_calendar]
         outcome.figures = {
             "first step of the standby, s": step.at - stopped,
             "resumed at step": started["resumed_at"],
@@ -52,6 +53,7 @@ def run(stage: Stage, mode: str) -> Outcome:
             "old_said": said,
             "old_error": old.errors(),
             "files_before_it_went_on": sorted(files),
+            "files_when_it_was_gone": sorted(left_behind),
             "files_at_the_end": sorted(written(ROOT / run.output)),
             "said_by_workers": run.said_since(stopped),
         }
