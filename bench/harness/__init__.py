@@ -18,4 +18,6 @@ Two cores: `teams` (ours) and `peers` (theirs) are the command lines; `contest` 
 
 Two hosts (`network.py`): `hosts` (the namespaces and the cable between them), `cluster` (our master and workers on them), `cable`
 (the sides: ours and DDP), `network` (the repeats, the bars), `curves` (the picture). `svg` is what both pictures share.
+
+Faults (`faults.py`): the folder `faults`, which has a map of its own.
 """
