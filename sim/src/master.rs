@@ -110,6 +110,12 @@ impl World {
                 self.tell_master(pid, MasterEvent::Joined(member));
             }
             (Message::ToMaster(said), Some(member)) => self.tell_master(pid, MasterEvent::Said(member, said)),
+            (Message::Relay(to, said, carried), Some(member)) => {
+                if let Some(connection) = self.master(pid).members.get(&to).copied() {
+                    self.watch.count("the master carried what two workers say");
+                    self.send(connection, pid, Message::Relayed(member, said, carried));
+                }
+            }
             (Message::WantState(round), Some(_)) => {
                 let (of, state) = self.master(pid).checkpoint.clone();
                 if of == round {

@@ -25,6 +25,10 @@ pub(crate) enum Message {
     /// The first word on a connection between workers: from whom, to whom.
     PeerHello(Incarnation, Incarnation),
     Peer(ToPeer, Numbers),
+    /// Through the master, to whom.
+    Relay(Incarnation, ToPeer, Numbers),
+    /// Through the master, from whom.
+    Relayed(Incarnation, ToPeer, Numbers),
     WantState(Round),
     StateFromMaster(Round, State),
     SaveState(Round, Schedule, State),

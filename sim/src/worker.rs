@@ -1,12 +1,12 @@
 //! The driver of a worker in the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, MemberOptions, Now, Round, Term};
 use paceline_exchange::sharing::Act;
 use paceline_exchange::sharing::message::PeerWord;
-use paceline_exchange::{MemberRules, sharing};
+use paceline_exchange::{MemberRules, THROUGH_THE_MASTER, sharing};
 
 use crate::master::{DATA, SHARE, SILENCE_LIMIT};
 use crate::network::{ConnectionId, Message, Numbers as Carried, Pid};
@@ -30,6 +30,8 @@ pub(crate) struct WorkerProcess {
     /// Who is at the other end, of older connections too: what arrives there is as good.
     known: BTreeMap<ConnectionId, Incarnation>,
     dialling: BTreeMap<ConnectionId, Incarnation>,
+    /// Peers that are reached through the master.
+    relayed: BTreeSet<Incarnation>,
     /// When each peer may be dialled again.
     dials_again: BTreeMap<Incarnation, Now>,
     timer: Now,
@@ -75,6 +77,7 @@ impl World {
             links: BTreeMap::new(),
             known: BTreeMap::new(),
             dialling: BTreeMap::new(),
+            relayed: BTreeSet::new(),
             dials_again: BTreeMap::new(),
             timer: Now::MAX,
             is_leaving: false,
@@ -110,6 +113,11 @@ impl World {
             }
             Happening::Stepped(incarnation) => self.step_is_taken(pid, incarnation),
             Happening::Queued => self.work_on(pid),
+            Happening::Relayed(incarnation, peer)
+                if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation) =>
+            {
+                self.tell_worker(pid, MemberEvent::PeerUp(peer));
+            }
             Happening::Computed(incarnation, work)
                 if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation)
                     && self.worker(pid).numbers.is_done(work) =>
@@ -176,6 +184,7 @@ impl World {
                 worker.known.clear();
                 worker.dialling.clear();
                 worker.dials_again.clear();
+                worker.relayed.clear();
                 self.tell_worker(pid, MemberEvent::DataRead(DATA, pid.to_string(), was));
             }
             Message::ToMember(term, said) if from_master => self.tell_worker(pid, MemberEvent::MasterSaid(term, said)),
@@ -183,6 +192,10 @@ impl World {
                 self.worker(pid).stream.came = Some(state.clone());
                 self.worker(pid).numbers.fetch_state(round, state);
                 self.tell_worker(pid, MemberEvent::StateFromMaster(round));
+            }
+            Message::Relayed(peer, said, carried) if from_master => {
+                self.take_carried(pid, peer, &said, carried);
+                self.tell_worker(pid, MemberEvent::PeerSaid(peer, said));
             }
             Message::PeerHello(peer, to) => {
                 if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == to) {
@@ -294,13 +307,17 @@ impl World {
             MemberAction::AskMasterForState(round) => self.say_to_master(pid, Message::WantState(round)),
             MemberAction::Ask(peer, message) => self.say_to_peer(pid, peer, message, Carried::None),
             MemberAction::Connect(peers) => {
+                let (relayed, peers): (Vec<_>, Vec<_>) =
+                    peers.into_iter().partition(|(_, at)| at == THROUGH_THE_MASTER);
                 self.worker(pid).wanted = peers.iter().map(|(peer, at)| (*peer, at.parse().unwrap_or(0))).collect();
+                self.worker(pid).relayed = relayed.iter().map(|(peer, _)| *peer).collect();
                 for (peer, _) in &peers {
                     if !self.worker(pid).links.contains_key(peer) {
                         self.tell_later(pid, *peer);
                     }
                 }
                 self.dial_peers(pid);
+                relayed.into_iter().for_each(|(peer, _)| self.after(0, pid, Happening::Relayed(me, peer)));
             }
             MemberAction::Compute { work, round, epoch, spans, ahead } => {
                 if self.faults.kills(epoch, &spans) {
@@ -432,7 +449,9 @@ impl World {
     }
 
     pub(crate) fn say_to_peer(&mut self, pid: Pid, peer: Incarnation, message: ToPeer, carried: Carried) {
-        if let Some(connection) = self.worker(pid).links.get(&peer).copied() {
+        if self.worker(pid).relayed.contains(&peer) {
+            self.say_to_master(pid, Message::Relay(peer, message, carried));
+        } else if let Some(connection) = self.worker(pid).links.get(&peer).copied() {
             self.send(connection, pid, Message::Peer(message, carried));
         }
     }

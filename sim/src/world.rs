@@ -27,6 +27,8 @@ pub(crate) enum Happening {
     Computed(Incarnation, WorkNumber),
     /// A step of `shared` is taken.
     Stepped(Incarnation),
+    /// A peer is reached through the master from now on.
+    Relayed(Incarnation, Incarnation),
     /// Something waits in the queue of the replica.
     Queued,
     TriesToJoin,

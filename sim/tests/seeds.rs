@@ -26,7 +26,7 @@ const RARE: [&str; 16] = [
     "an old master learnt that it was succeeded",
     "an old master was fenced",
     "examples were set aside",
-    "one end of a bad edge was evicted",
+    "the master carried what two workers say",
     "two workers never reached each other again",
 ];
 const RARE_IN_ROUNDS: [&str; 5] = [

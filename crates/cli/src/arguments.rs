@@ -89,6 +89,10 @@ pub(crate) struct Master {
     /// A worker that is silent for so long is lost, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub silence_limit: f64,
+    /// A round of `sync` or `averaging` goes on without what a worker has not done so long after another, in seconds [default: it
+    /// waits]
+    #[arg(long, value_name = "SECONDS")]
+    pub straggler_limit: Option<f64>,
     /// A file with the token that workers must show [default: a new one, where others than this machine can connect]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,

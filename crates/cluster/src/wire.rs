@@ -79,6 +79,20 @@ pub enum Word {
     },
     /// Between members; numbers beside it where there are any.
     ToPeer(ToPeer),
+    /// To a member that the sender does not reach: the master carries it, with the numbers beside it.
+    Relay {
+        /// To whom.
+        to: Incarnation,
+        /// What.
+        said: ToPeer,
+    },
+    /// From a member that does not reach the receiver.
+    Relayed {
+        /// From whom.
+        from: Incarnation,
+        /// What.
+        said: ToPeer,
+    },
     /// Asks the master for its checkpoint.
     WantState {
         /// The round.

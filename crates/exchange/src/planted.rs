@@ -18,7 +18,7 @@ pub enum Planted {
     WorksWithoutALease,
     BeginsWithoutAState,
     KeepsTheCountAtARollBack,
-    NeverEvictsAnEdge,
+    NeverRelays,
     TakesTheSameTermAgain,
     NeverForgetsPlans,
     NeverSetsAside,
@@ -56,7 +56,7 @@ impl Planted {
         Planted::WorksWithoutALease,
         Planted::BeginsWithoutAState,
         Planted::KeepsTheCountAtARollBack,
-        Planted::NeverEvictsAnEdge,
+        Planted::NeverRelays,
         Planted::TakesTheSameTermAgain,
         Planted::NeverForgetsPlans,
         Planted::NeverSetsAside,
@@ -66,7 +66,7 @@ impl Planted {
     ];
 
     /// Those in the rules of `shared`.
-    pub const IN_SHARING: [Planted; 16] = [
+    pub const IN_SHARING: [Planted; 17] = [
         Planted::CutsAtTheLeast,
         Planted::ForgetsTheLostLease,
         Planted::KeepsTheCountWhenAllAreLost,
@@ -81,6 +81,7 @@ impl Planted {
         Planted::ForgetsWhatOneHolds,
         Planted::CountsWhatNobodyHolds,
         Planted::NeverTellsTheRest,
+        Planted::NeverRelays,
         Planted::WorksWithoutALease,
         Planted::TakesTheSameTermAgain,
     ];

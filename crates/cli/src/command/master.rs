@@ -25,8 +25,12 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         None if tls => Some(Token::random()?),
         None => None,
     };
-    if !(arguments.silence_limit.is_finite() && arguments.silence_limit > 0.0) {
-        bail!("expected `--silence-limit` above 0, found {}", arguments.silence_limit);
+    let limits = [("--silence-limit", Some(arguments.silence_limit)), ("--straggler-limit", arguments.straggler_limit)];
+    for (name, limit) in limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
+        // More than a day says that somebody meant milliseconds.
+        if !(limit > 0.0 && limit <= 86_400.0) {
+            bail!("expected `{name}` in seconds, above 0 and at most a day, found {limit}");
+        }
     }
     let options = LeadOptions {
         listen: arguments.listen.clone(),
@@ -37,6 +41,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         min_workers: arguments.min_workers,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit: Duration::from_secs_f64(arguments.silence_limit),
+        straggler_limit: arguments.straggler_limit.map(Duration::from_secs_f64),
         status: (arguments.status != "none").then(|| arguments.status.clone()),
         status_token: arguments.status_token_file.as_deref().map(read_token).transpose()?,
         record: arguments.record.clone(),

@@ -140,6 +140,25 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
     }
 }
 
+/// Four processes on a few cores are never equally fast.
+#[test]
+fn rounds_go_on_without_what_is_not_done_in_time_and_nothing_is_lost() {
+    for mode in ["sync", "averaging"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["--mode", mode, "--min-workers", "4", "--straggler-limit", "0.001"];
+        let mut master = master(folder.path(), &arguments);
+        let address = address(&mut master);
+        // They would tell of more views than fit into a pipe that nobody reads.
+        let quiet = ["worker", "--slots", "1", "--events", "none", "--join", &address];
+        let workers = [(); 4].map(|()| Watched::start(folder.path(), &quiet));
+        let events = ended_well(master, 20);
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        let repeated = named(&events, "lease_repeated");
+        assert!(repeated.iter().any(|event| event["worker"].is_u64()), "{mode}: {repeated:?}");
+        assert!(named(&events, "worker_lost").is_empty(), "{mode}: whoever is slow stays");
+    }
+}
+
 #[test]
 fn a_worker_that_stood_still_is_told_so_and_joins_again() {
     let folder = tempfile::tempdir().expect("a folder");

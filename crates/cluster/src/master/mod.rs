@@ -48,6 +48,9 @@ pub struct LeadOptions {
     pub waiting_limit: Duration,
     /// A member that was not heard of for so long is lost.
     pub silence_limit: Duration,
+    /// How long a round of `sync` or `averaging` waits for those who are slow before it goes on without them; none: as long as it
+    /// takes.
+    pub straggler_limit: Option<Duration>,
     /// Whether examples that were lost with two workers end the run.
     pub stops_on_poison: bool,
     /// A file for what the rules were told and decided, to be replayed.
@@ -177,6 +180,7 @@ pub fn run_master(
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| mode.rounds_of(steps)),
         overlap: mode.overlaps(),
+        straggler_limit: options.straggler_limit.map(|limit| limit.as_millis() as u64),
         share,
         max_ahead: mode.max_ahead(),
         ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)

@@ -260,6 +260,11 @@ impl Office<'_> {
                 }
                 self.feed(term, MasterEvent::Said(member, said), tell)?;
             }
+            Word::Relay { to, said } => {
+                if let Some(link) = term.members.get(&to).map(|known| known.link) {
+                    self.send(term, link, &Word::Relayed { from: member, said }, numbers);
+                }
+            }
             Word::WantState { round } => {
                 if term.checkpoint.0 == round {
                     let state = term.checkpoint.1.clone();

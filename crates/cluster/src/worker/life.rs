@@ -350,6 +350,10 @@ impl<'a> Life<'a> {
                 }
                 self.feed(MemberEvent::MasterSaid(frame.term, said), prepared);
             }
+            Word::Relayed { from, said } => match self.take_numbers(from, &said, numbers, prepared) {
+                Ok(()) => self.feed(MemberEvent::PeerSaid(from, said), prepared),
+                Err(reason) => self.transport.close(self.master, &reason),
+            },
             Word::State { round } => {
                 self.buffers.fetched_state = Some((round, numbers.to_vec()));
                 self.feed(MemberEvent::StateFromMaster(round), prepared);
@@ -441,7 +445,7 @@ impl<'a> Life<'a> {
     pub(super) fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
         let now = self.now();
         let Some(member) = &mut self.member else { return };
-        let mut missing = Vec::new();
+        let mut follows = Vec::new();
         let noted = self.record.is_on().then(|| event.clone());
         let actions = member.handle(event, now);
         if let Some(event) = noted {
@@ -449,20 +453,20 @@ impl<'a> Life<'a> {
         }
         for action in actions {
             match self.carry_out(action, prepared) {
-                Ok(without_link) => missing.extend(without_link),
+                Ok(events) => follows.extend(events),
                 Err(reason) => {
                     self.ended = Some(Ended::Rejoin(reason));
                     return;
                 }
             }
         }
-        for peer in missing {
-            self.feed(MemberEvent::PeerDown(peer), prepared);
+        for event in follows {
+            self.feed(event, prepared);
         }
     }
 
-    /// Says which peers are wanted and have no link, if that is what was asked.
-    fn carry_out(&mut self, action: MemberAction, prepared: &mut Option<Prepared>) -> Result<Vec<Incarnation>, String> {
+    /// Says what follows at once.
+    fn carry_out(&mut self, action: MemberAction, prepared: &mut Option<Prepared>) -> Result<Vec<MemberEvent>, String> {
         let me = self.me();
         let task = |task: Task| -> Result<(), String> {
             let compute = prepared.as_ref().map(|prepared| &prepared.compute).ok_or("the data is not read yet")?;
@@ -472,11 +476,20 @@ impl<'a> Life<'a> {
             MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), &[]),
             MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[]),
             MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[]),
-            MemberAction::Connect(peers) => return Ok(self.links.want(peers, self.transport)),
+            MemberAction::Connect(peers) => {
+                let without_link = self.links.want(peers, self.transport);
+                let relayed = self.links.relayed().iter().copied().map(MemberEvent::PeerUp);
+                return Ok(without_link.into_iter().map(MemberEvent::PeerDown).chain(relayed).collect());
+            }
             MemberAction::Compute { work, round, epoch, spans, ahead } => {
                 let is_void = Arc::default();
                 let before = std::mem::replace(&mut self.work, (work, Arc::clone(&is_void)));
                 before.1.store(true, Ordering::Relaxed);
+                // Nobody waits for a thread that is still at what is not wanted any more.
+                if let Some(width) = prepared.as_ref().and_then(|ready| ready.nothing).filter(|_| spans.is_empty()) {
+                    self.buffers.set_own(round, Weighted { weight: 0.0, values: vec![0.0; width] });
+                    return Ok(vec![MemberEvent::Computed(work)]);
+                }
                 task(Task::Compute { of: me, work, round, epoch, spans, ahead, is_void })?;
             }
             MemberAction::DropAhead => {
@@ -545,7 +558,10 @@ impl<'a> Life<'a> {
     }
 
     pub(super) fn send_to_peer(&mut self, peer: Incarnation, message: ToPeer, numbers: &[u8]) {
-        if let Some(link) = self.links.to(peer) {
+        if self.links.relayed().contains(&peer) {
+            self.bytes_sent += numbers.len() as u64;
+            self.send(self.master, &Word::Relay { to: peer, said: message }, numbers);
+        } else if let Some(link) = self.links.to(peer) {
             self.bytes_sent += numbers.len() as u64;
             self.send(link, &Word::ToPeer(message), numbers);
         }

@@ -1,8 +1,9 @@
 //! Links to peers: of two members the later one dials, and goes on trying.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use paceline_exchange::THROUGH_THE_MASTER;
 use paceline_exchange::rounds::Incarnation;
 
 use crate::transport::{LinkId, Transport};
@@ -21,6 +22,8 @@ pub(super) struct Links {
     known: BTreeMap<LinkId, Incarnation>,
     dialling: BTreeMap<LinkId, Incarnation>,
     again: BTreeMap<Incarnation, Instant>,
+    /// Peers that are reached through the master.
+    relayed: BTreeSet<Incarnation>,
 }
 
 impl Links {
@@ -32,6 +35,7 @@ impl Links {
             known: BTreeMap::new(),
             dialling: BTreeMap::new(),
             again: BTreeMap::new(),
+            relayed: BTreeSet::new(),
         }
     }
 
@@ -41,7 +45,10 @@ impl Links {
         peers: Vec<(Incarnation, String)>,
         transport: &mut dyn Transport,
     ) -> Vec<Incarnation> {
-        self.wanted = peers.into_iter().collect();
+        let (relayed, wanted): (Vec<_>, Vec<_>) =
+            peers.into_iter().partition(|(_, address)| address == THROUGH_THE_MASTER);
+        self.relayed = relayed.into_iter().map(|(peer, _)| peer).collect();
+        self.wanted = wanted.into_iter().collect();
         let gone: Vec<LinkId> =
             self.known.iter().filter(|(_, peer)| !self.wanted.contains_key(peer)).map(|(link, _)| *link).collect();
         for link in gone {
@@ -108,7 +115,12 @@ impl Links {
 
     /// Peers that are reached.
     pub(super) fn peers(&self) -> Vec<Incarnation> {
-        self.up.keys().copied().collect()
+        self.up.keys().chain(&self.relayed).copied().collect()
+    }
+
+    /// Those of them that are reached through the master.
+    pub(super) fn relayed(&self) -> &BTreeSet<Incarnation> {
+        &self.relayed
     }
 
     pub(super) fn to(&self, peer: Incarnation) -> Option<LinkId> {

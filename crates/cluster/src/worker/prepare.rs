@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
-use paceline_train::{Job, RoundReplica, SharedReplica};
+use paceline_train::{Job, RoundMode, RoundReplica, SharedReplica};
 
 use super::compute::{Compute, Replica};
 use super::stream::Former;
@@ -20,6 +20,8 @@ pub(super) struct Prepared {
     pub compute: Compute,
     /// Parameters of the network.
     pub width: usize,
+    /// Numbers of a contribution, if one without examples needs no computing.
+    pub nothing: Option<usize>,
     /// What the last incarnation had not brought to all others.
     pub former: Option<Former>,
 }
@@ -48,14 +50,18 @@ impl Prepared {
         let trainer = job.trainer(None, false, open)?;
         let proof = prove(&**trainer.train_source())?;
         let (normaliser, slots) = (trainer.fit_normaliser()?, slots.max(1));
-        let replica = match RunMode::of(trainer.options())? {
-            RunMode::Rounds(mode) => Replica::Rounds(Box::new(RoundReplica::new(&trainer, mode, slots, normaliser)?)),
+        let (replica, nothing) = match RunMode::of(trainer.options())? {
+            RunMode::Rounds(mode) => {
+                let replica = RoundReplica::new(&trainer, mode, slots, normaliser)?;
+                let nothing = matches!(mode, RoundMode::Sync).then(|| replica.width());
+                (Replica::Rounds(Box::new(replica)), nothing)
+            }
             RunMode::Shared { options, .. } => {
-                Replica::Shared(Box::new(SharedReplica::new(&trainer, options, slots, normaliser)?))
+                (Replica::Shared(Box::new(SharedReplica::new(&trainer, options, slots, normaliser)?)), None)
             }
         };
         let width = trainer.network().parameter_count();
-        Ok(Self { job: text, proof, compute: Compute::start(replica)?, width, former: None })
+        Ok(Self { job: text, proof, compute: Compute::start(replica)?, width, nothing, former: None })
     }
 }
 

@@ -1,7 +1,10 @@
 //! What the rules of all modes share: who is there, and how a member stays in touch with its master.
 
+mod edges;
 mod roster;
 mod touch;
 
-pub(crate) use roster::{Patience, Roster, Waiting};
+pub use edges::THROUGH_THE_MASTER;
+pub(crate) use edges::{Edges, Remedy, apart};
+pub(crate) use roster::{Fault, Patience, Roster, Waiting};
 pub(crate) use touch::Touch;

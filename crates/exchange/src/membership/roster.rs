@@ -14,6 +14,17 @@ struct Candidate {
     heard: Now,
 }
 
+/// Why a member is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It may have died of what it held.
+    ToBlame,
+    /// It may come again at once.
+    None,
+    /// It wants to go.
+    Goes,
+}
+
 /// Workers that have joined and are not gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Roster {

@@ -25,6 +25,7 @@ impl Master {
             let plan = self.plans.iter().rev().find(|plan| plan.first <= round).expect("a plan for what was done");
             let assignment = plan.at(round).0.expect("members do only what a plan says");
             self.counted = round;
+            self.edges.work(&plan.members);
             self.forget_plans();
             let (epoch, ends) = (assignment.epoch, assignment.ends_epoch);
             self.actions.push(MasterAction::Tell(Told::Counted { round, assignment }));
@@ -47,7 +48,6 @@ impl Master {
         let is_planned = |member: &Incarnation| self.plans.iter().any(|plan| plan.members.contains(member));
         self.gone.retain(|member, _| is_planned(member));
         self.waited.retain(|(a, b), _| self.roster.contains(*a) && self.roster.contains(*b));
-        self.edges.retain(|(a, b), _| self.roster.contains(*a) && self.roster.contains(*b));
         let plan = &mut self.plans[0];
         if plan.first < next {
             (plan.assignment, plan.rest) = plan.at(next);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Patience, Roster, Waiting};
+use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Term, Told, ViewNumber};
@@ -59,8 +59,8 @@ pub struct Master {
     stragglers: BTreeSet<Incarnation>,
     /// The last round in which one has waited for another. If that happens twice, it is the link between them.
     waited: BTreeMap<(Incarnation, Incarnation), Round>,
-    /// How often each pair could not reach each other.
-    edges: BTreeMap<(Incarnation, Incarnation), u32>,
+    /// Pairs that could not reach each other.
+    edges: Edges,
     paused: bool,
     stop_asked: bool,
     actions: Vec<MasterAction>,
@@ -86,7 +86,7 @@ impl Master {
             gone: BTreeMap::new(),
             stragglers: BTreeSet::new(),
             waited: BTreeMap::new(),
-            edges: BTreeMap::new(),
+            edges: Edges::default(),
             paused: false,
             stop_asked: false,
             actions: Vec::new(),
@@ -170,7 +170,7 @@ impl Master {
             }
             MasterEvent::Arriving(member) => drop(self.roster.hear(member, now)),
             MasterEvent::LinkLost(member, reason) => {
-                self.lose(member, format!("its connection ended: {reason}"), true, now)
+                self.lose(member, format!("its connection ended: {reason}"), Fault::ToBlame, now)
             }
             MasterEvent::StateArrived(member, round, rest) => self.take_state(member, round, rest),
             // Of the other mode.
@@ -208,7 +208,7 @@ impl Master {
             ToMaster::WaitsFor { view, round, members } => {
                 self.go_on_without(view, member, round, &members, now);
             }
-            ToMaster::Leave => self.lose(member, "it left".into(), false, now),
+            ToMaster::Leave => self.lose(member, "it left".into(), Fault::Goes, now),
             // Of the other mode.
             ToMaster::Sharing(_) => {}
         }
@@ -227,13 +227,15 @@ impl Master {
     }
 
     /// A member is gone. Its silence or its broken link is the reason; whether it was to blame decides about what it held.
-    fn lose(&mut self, member: Incarnation, reason: String, to_blame: bool, now: Now) {
+    fn lose(&mut self, member: Incarnation, reason: String, fault: Fault, now: Now) {
         let Some(was_ready) = self.roster.remove(member) else { return };
-        self.gone.insert(member, to_blame);
+        self.gone.insert(member, fault == Fault::ToBlame);
+        self.edges.forget(member);
         if was_ready {
             self.actions.push(MasterAction::Tell(Told::WorkerLost { member, reason: reason.clone() }));
         }
-        self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: to_blame }));
+        self.actions
+            .push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes }));
         self.actions.push(MasterAction::Close(member));
         let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
         let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && was_ready;
@@ -263,7 +265,7 @@ impl Master {
     fn find_silent(&mut self, now: Now) {
         let limit = self.options.silence_limit;
         for member in self.roster.silent(now, limit) {
-            self.lose(member, format!("nothing was heard of it for {limit} ms"), true, now);
+            self.lose(member, format!("nothing was heard of it for {limit} ms"), Fault::ToBlame, now);
         }
     }
 

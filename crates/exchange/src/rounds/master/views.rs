@@ -5,13 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
-use crate::membership::Waiting;
-use crate::planted::has;
+use crate::membership::{Fault, Remedy, Waiting, apart};
 use crate::rounds::plan::Blame;
 use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
-
-/// A view that a pair of members brings down oftener than this goes on without one of them.
-const FAILURES_OF_AN_EDGE: u32 = 2;
 
 impl Master {
     /// A new view is needed: everybody freezes and says where they are.
@@ -72,7 +68,9 @@ impl Master {
         let mut stragglers = std::mem::take(&mut self.stragglers);
         stragglers.retain(|member| !contributed.contains(&(first, *member)) && members.contains(member));
         if let Some(held) = &held {
-            for (member, slice) in before.members.iter().zip(&held.slices).filter(|(member, _)| stragglers.contains(member)) {
+            for (member, slice) in
+                before.members.iter().zip(&held.slices).filter(|(member, _)| stragglers.contains(member))
+            {
                 let examples = slice.iter().map(Span::len).sum();
                 self.actions.push(MasterAction::Tell(Told::LeaseAgain { member: *member, examples }));
             }
@@ -113,8 +111,10 @@ impl Master {
         let holders: Vec<Incarnation> =
             frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
         for member in &members {
-            let view =
-                ToMember::View { plan: Box::new(plan.clone()), addresses: addresses.clone(), holders: holders.clone() };
+            let reached =
+                |(peer, address): (&Incarnation, &String)| self.edges.address(*member, *peer, address.clone());
+            let addresses = members.iter().zip(&addresses).map(reached).collect();
+            let view = ToMember::View { plan: Box::new(plan.clone()), addresses, holders: holders.clone() };
             self.actions.push(MasterAction::Send(*member, view));
         }
         self.actions.push(MasterAction::Tell(Told::View { view: self.view, members, first, reason }));
@@ -185,28 +185,22 @@ impl Master {
         self.prepare(format!("round {round} goes on without what worker {named} has not done in time"), now);
     }
 
-    /// Both ends reach the master, but not each other: the view is tried again, and then goes on without one of them.
+    /// Both ends reach the master, but not each other: the view is tried again, then the master carries what they say.
     pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
         if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
-        let failures = self.edges.entry((member.min(peer), member.max(peer))).or_default();
-        *failures += 1;
-        if *failures <= FAILURES_OF_AN_EDGE || has(self.planted, Planted::NeverEvictsAnEdge) {
-            self.prepare(format!("workers {member} and {peer} do not reach each other"), now);
-            return;
-        }
-        let all = |of: Incarnation| -> u32 {
-            self.edges.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
+        let remedy = match self.has(Planted::NeverRelays) {
+            true => Remedy::Again,
+            false => self.edges.fail(member, peer),
         };
-        // Who fails with more of the others, and of equals the one that came later.
-        let evicted = if (all(member), member) > (all(peer), peer) { member } else { peer };
-        let other = member + peer - evicted;
-        self.lose(
-            evicted,
-            format!("it does not reach worker {other} and fails with more peers, or came later"),
-            false,
-            now,
-        );
+        match remedy {
+            Remedy::Again | Remedy::Relay => self.prepare(apart(member, peer, remedy), now),
+            Remedy::Evict(evicted) => {
+                let other = member + peer - evicted;
+                let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
+                self.lose(evicted, reason, Fault::None, now);
+            }
+        }
     }
 }

@@ -69,6 +69,8 @@ pub struct Member {
     ahead: Option<Work>,
     /// Since when a round waits for others, and whether that was told.
     waits: Option<(Now, bool)>,
+    /// The last round of which that was told.
+    told_of_waiting: Round,
     /// Works that were begun.
     works: WorkNumber,
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
@@ -102,6 +104,7 @@ impl Member {
             work: None,
             ahead: None,
             waits: None,
+            told_of_waiting: 0,
             works: 0,
             arrived: BTreeMap::new(),
             served: BTreeMap::new(),
@@ -349,7 +352,7 @@ impl Member {
         if let Stage::CatchingUp { asked_at, .. } = self.stage {
             at = at.min(asked_at + PATIENCE);
         }
-        if let (Some(limit), Some((since, false))) = (self.options.straggler_limit, self.waits) {
+        if let (Some(limit), Some((since, false))) = (self.straggler_limit(), self.waits) {
             at = at.min(since + limit);
         }
         for (since, is_told) in self.down.values() {

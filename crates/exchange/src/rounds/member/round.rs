@@ -41,9 +41,15 @@ impl Member {
         self.actions.push(MemberAction::Compute { work: self.works, round, epoch, spans, ahead });
     }
 
+    /// How long the current round waits. A second time it is not the work that is slow, but perhaps the link.
+    pub(super) fn straggler_limit(&self) -> Option<Now> {
+        let limit = self.options.straggler_limit?;
+        Some(if self.told_of_waiting == self.round() { limit.max(self.options.edge_limit) } else { limit })
+    }
+
     /// A round that was contributed to waits for others: the master hears of it when the limit is over.
     pub(super) fn tell_of_stragglers(&mut self, now: Now) {
-        let Some((limit, plan)) = self.options.straggler_limit.zip(self.plan.as_ref()) else { return };
+        let Some((limit, plan)) = self.straggler_limit().zip(self.plan.as_ref()) else { return };
         let (view, round) = (self.view, self.round());
         let is_done = self.work.as_ref().is_some_and(|work| work.is_done && work.round == round);
         if self.stage != Stage::Active || !is_done {
@@ -61,6 +67,7 @@ impl Member {
             let members: Vec<Incarnation> = plan.members.iter().filter(is_missing).copied().collect();
             self.waits = Some((since, true));
             if !members.is_empty() {
+                self.told_of_waiting = round;
                 self.tell(ToMaster::WaitsFor { view, round, members });
             }
         }

@@ -8,7 +8,12 @@ impl Master {
     /// Another member, or all others, hold what a member has done up to here.
     pub(super) fn cover(&mut self, member: Incarnation, one: Mark, all: Mark) {
         let Some(holding) = self.holdings.get_mut(&member) else { return };
-        holding.all = holding.all.max(all);
+        if all > holding.all {
+            holding.all = all;
+            // Everybody has something more of it.
+            let members: Vec<Incarnation> = self.members.iter().copied().collect();
+            members.into_iter().for_each(|peer| self.edges.work(&[member, peer]));
+        }
         self.count_up_to(member, one);
     }
 

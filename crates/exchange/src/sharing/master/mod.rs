@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Patience, Roster, Waiting};
+use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -60,17 +60,6 @@ struct Holding {
     all: Mark,
 }
 
-/// Why a member is gone.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    /// It may have died of what it held.
-    ToBlame,
-    /// It may come again at once.
-    None,
-    /// It wants to go, or must.
-    Goes,
-}
-
 /// A member that is gone, until all others have the same of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Lost {
@@ -118,7 +107,7 @@ pub struct Master {
     /// When the first view begins with those who are there.
     gathers_until: Option<Now>,
     /// How often each pair could not reach each other.
-    edges: BTreeMap<(Incarnation, Incarnation), u32>,
+    edges: Edges,
     is_done: bool,
     paused: bool,
     stop_asked: bool,
@@ -159,7 +148,7 @@ impl Master {
             former: BTreeMap::new(),
             cuts: BTreeMap::new(),
             gathers_until: None,
-            edges: BTreeMap::new(),
+            edges: Edges::default(),
             is_done: false,
             paused: false,
             stop_asked: false,
@@ -343,7 +332,7 @@ impl Master {
         self.hungry.remove(&member);
         self.caught_up.remove(&member);
         self.former.remove(&member);
-        self.edges.retain(|(a, b), _| *a != member && *b != member);
+        self.edges.forget(member);
         if self.asked == Some(member) {
             self.asked = None;
         }

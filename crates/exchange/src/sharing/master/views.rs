@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::message::{Order, Sharing};
-use super::{Fault, Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
-use crate::membership::Waiting;
+use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
+use crate::membership::{Fault, Remedy, Waiting, apart};
 use crate::planted::Planted;
 use crate::rounds::{Span, poison};
 
-/// A pair of members that does not reach each other oftener than this loses one of them.
-const FAILURES_OF_AN_EDGE: u32 = 2;
 /// Cuts that are remembered for members that come back.
 const CUTS_KEPT: usize = 64;
 
@@ -110,10 +108,12 @@ impl Master {
         let addresses: Vec<String> = members.iter().map(|member| self.roster.address(*member)).collect();
         for member in &members {
             let was = self.former.get(member).copied();
+            let reached =
+                |(peer, address): (&Incarnation, &String)| self.edges.address(*member, *peer, address.clone());
             let view = Sharing {
                 view: self.view,
                 members: members.clone(),
-                addresses: addresses.clone(),
+                addresses: members.iter().zip(&addresses).map(reached).collect(),
                 cuts: cuts.clone(),
                 donors: donors.clone(),
                 round: self.saved.0,
@@ -231,19 +231,17 @@ impl Master {
         if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
-        let failures = self.edges.entry((member.min(peer), member.max(peer))).or_default();
-        *failures += 1;
-        if *failures <= FAILURES_OF_AN_EDGE {
-            self.prepare(format!("workers {member} and {peer} do not reach each other"), now);
-            return;
-        }
-        let all = |of: Incarnation| -> u32 {
-            self.edges.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
+        let remedy = match self.has(Planted::NeverRelays) {
+            true => Remedy::Again,
+            false => self.edges.fail(member, peer),
         };
-        // Who fails with more of the others, and of equals the one that came later.
-        let evicted = if (all(member), member) > (all(peer), peer) { member } else { peer };
-        let other = member + peer - evicted;
-        let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
-        self.lose(evicted, reason, Fault::Goes, now);
+        match remedy {
+            Remedy::Again | Remedy::Relay => self.prepare(apart(member, peer, remedy), now),
+            Remedy::Evict(evicted) => {
+                let other = member + peer - evicted;
+                let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
+                self.lose(evicted, reason, Fault::None, now);
+            }
+        }
     }
 }

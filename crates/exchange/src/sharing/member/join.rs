@@ -11,8 +11,10 @@ use crate::rounds::Round;
 
 impl Member {
     /// These are lost: nothing more of them is taken, and the master hears what is held.
-    pub(super) fn cut(&mut self, view: ViewNumber, lost: Vec<Incarnation>) {
+    pub(super) fn cut(&mut self, view: ViewNumber, lost: Vec<Incarnation>, now: Now) {
         self.view = view;
+        // Who could not be reached has another chance in the new view.
+        self.peers.values_mut().for_each(|known| known.down = known.down.map(|_| (now, false)));
         if !self.has_state() {
             // What was subscribed to belongs to an older view.
             self.stage = Stage::Still;
@@ -20,6 +22,8 @@ impl Member {
         if !self.has(Planted::TakesMessagesOfTheLost) {
             self.refused.extend(lost.iter().copied());
         }
+        // What an older view has let be fetched is not fetched any more: what is told now must stay true.
+        self.missing.clear();
         let have = |lost: Incarnation| {
             let have = self.have.get(&lost).copied().unwrap_or_default();
             let mut from = have.sequence + 1;

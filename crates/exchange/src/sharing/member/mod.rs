@@ -269,7 +269,7 @@ impl Member {
         match message {
             ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
             ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
-            ToMember::Sharing(Order::Cut { view, lost }) if view > self.view => self.cut(view, lost),
+            ToMember::Sharing(Order::Cut { view, lost }) if view > self.view => self.cut(view, lost, now),
             ToMember::Sharing(Order::View(sharing)) if sharing.view == self.view => self.begin(*sharing, now),
             ToMember::Sharing(Order::Lease(lease)) => {
                 self.leases.push_back(lease);

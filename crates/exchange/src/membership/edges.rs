@@ -1,0 +1,103 @@
+//! Pairs of members that both reach the master, but not each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::rounds::Incarnation;
+
+/// A direct link that fails so often is given up: what the two say to each other goes through the master.
+const FAILURES_UNTIL_RELAYED: u32 = 2;
+/// When that does not help either, one of them has to go.
+const FAILURES_UNTIL_EVICTED: u32 = 4;
+
+type Pair = (Incarnation, Incarnation);
+
+fn pair(a: Incarnation, b: Incarnation) -> Pair {
+    (a.min(b), a.max(b))
+}
+
+/// How often pairs have failed since they last worked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Edges {
+    failures: BTreeMap<Pair, u32>,
+    relayed: BTreeSet<Pair>,
+}
+
+/// What is done about a pair that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// The link is tried again.
+    Again,
+    /// The master carries what they say.
+    Relay,
+    /// This one goes.
+    Evict(Incarnation),
+}
+
+impl Edges {
+    pub(crate) fn fail(&mut self, a: Incarnation, b: Incarnation) -> Remedy {
+        let failures = self.failures.entry(pair(a, b)).or_default();
+        *failures += 1;
+        if *failures >= FAILURES_UNTIL_EVICTED {
+            let all = |of: Incarnation| -> u32 {
+                self.failures.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
+            };
+            // Who fails with more of the others, and of equals the one that came later.
+            return Remedy::Evict(if (all(a), a) > (all(b), b) { a } else { b });
+        }
+        if *failures < FAILURES_UNTIL_RELAYED {
+            return Remedy::Again;
+        }
+        self.relayed.insert(pair(a, b));
+        Remedy::Relay
+    }
+
+    /// All of these have got something done together: none of their links is broken any more.
+    pub(crate) fn work(&mut self, members: &[Incarnation]) {
+        self.failures.retain(|(a, b), _| !(members.contains(a) && members.contains(b)));
+    }
+
+    /// One that is gone.
+    pub(crate) fn forget(&mut self, member: Incarnation) {
+        self.failures.retain(|(a, b), _| *a != member && *b != member);
+        self.relayed.retain(|(a, b)| *a != member && *b != member);
+    }
+
+    /// Where one reaches another: nowhere, if the master carries what they say.
+    pub(crate) fn address(&self, from: Incarnation, to: Incarnation, address: String) -> String {
+        if self.relayed.contains(&pair(from, to)) { THROUGH_THE_MASTER.into() } else { address }
+    }
+}
+
+/// Stands for the address of a peer that is reached through the master.
+pub const THROUGH_THE_MASTER: &str = "";
+
+/// What a view tells about such a pair.
+pub(crate) fn apart(a: Incarnation, b: Incarnation, remedy: Remedy) -> String {
+    match remedy {
+        Remedy::Relay => format!("workers {a} and {b} do not reach each other: what they say goes through the master"),
+        _ => format!("workers {a} and {b} do not reach each other"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_tried_again_then_relayed_then_parted() {
+        let mut edges = Edges::default();
+        assert_eq!(edges.fail(2, 1), Remedy::Again);
+        edges.work(&[1, 2, 3]);
+        assert_eq!(edges.fail(1, 2), Remedy::Again, "it has worked in between");
+        assert_eq!(edges.address(1, 2, "a".into()), "a");
+        assert_eq!(edges.fail(2, 1), Remedy::Relay);
+        assert_eq!(edges.address(1, 2, "a".into()), THROUGH_THE_MASTER);
+        assert_eq!(edges.address(1, 3, "a".into()), "a");
+        edges.fail(1, 2);
+        assert_eq!(edges.fail(1, 2), Remedy::Evict(2));
+        edges.forget(2);
+        assert_eq!(edges, Edges::default());
+    }
+}
