@@ -8,7 +8,7 @@ pub struct Limits {
     pub stranger_frame: usize,
     /// How long a peer may take to be admitted, from the moment that the connection stands.
     pub handshake: Duration,
-    /// How many connections may wait to be admitted. More are closed at once.
+    /// How many connections may wait to be admitted. When more come, those go that have waited longest.
     pub strangers: usize,
     /// The largest body of a frame, however many pieces it comes in; memory grows only with what has arrived of it.
     pub largest_frame: usize,

@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use paceline_exchange::Frame;
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::places::Place;
 use super::stream::Stream;
 use super::{Shared, read, write};
 use crate::transport::send_queue::SendQueue;
@@ -164,7 +165,7 @@ pub(super) async fn carry(
     link: &Arc<Link>,
     peer: &str,
     stream: Stream,
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
     handshake_ends: Instant,
 ) -> String {
     let reason = tokio::select! {
@@ -194,23 +195,36 @@ async fn exchange(shared: &Shared, link: &Link, peer: &str, stream: Stream) -> S
     }
 }
 
+/// Waits until somebody else has the place of a stranger; says why.
+async fn taken_away(place: &mut Option<Place>) -> String {
+    match place {
+        Some(place) => {
+            place.is_taken_away().await;
+            place.reason()
+        }
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits until the time of a link is over: of a stranger that is not admitted, and of what is left when it ends here.
 async fn run_out(
     shared: &Arc<Shared>,
     link: &Arc<Link>,
     peer: &str,
-    place: Option<OwnedSemaphorePermit>,
+    mut place: Option<Place>,
     handshake_ends: Instant,
 ) -> String {
     let Limits { handshake, linger, .. } = shared.limits;
     tokio::select! {
-        () = link.admitted() => drop(place),
+        () = link.admitted() => {}
+        reason = taken_away(&mut place) => link.refuse(reason.clone(), format!("`{peer}` had to go: {reason}")),
         _ = link.ended_here() => {}
         () = sleep_until(handshake_ends) => {
             let told = format!("no proof of who you are within {handshake:?}");
             link.refuse(told, format!("`{peer}` gave no proof of who it is within {handshake:?}"));
         }
     }
+    drop(place);
     let reason = link.ended_here().await;
     if link.is_refused() {
         // The owner hears of it at once, not when the peer has heard of it. A task of its own tells it: this one ends

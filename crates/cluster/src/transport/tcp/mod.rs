@@ -9,6 +9,7 @@ mod dial;
 mod error;
 mod events;
 mod link;
+mod places;
 mod read;
 mod socket;
 mod stream;

@@ -169,41 +169,39 @@ fn what_a_peer_says_at_its_end_cannot_disturb_a_terminal() {
 }
 
 #[test]
-fn a_thousand_idle_connections_keep_nobody_out_for_long() {
+fn a_thousand_idle_connections_keep_nobody_out() {
     let limits = Limits { handshake: Duration::from_secs(3), ..Limits::default() };
     let mut master = side(&Wanted { limits, events: 10_000 }, Trust::Plain);
     let (member, link) = good_peer(&mut master);
 
-    // All but 64 at a time are closed at once; those 64 when they have proved nothing in time.
     let idle: Vec<TcpStream> = (0..1000).map(|_| stranger(&master)).collect();
     master.send(link, frame(3, bytes(1000)));
     assert_eq!(member.frame(), frame(3, bytes(1000)), "members do not notice");
-    let limit = "64 connections already wait to prove who they are, which is the limit";
-    let (mut refused, mut late) = (0, 0);
+    let mut peer = plain();
+    let asked = peer.connect(master.transport.local_address());
+    peer.send(asked, frame(4, b"let me in".to_vec()));
+    let accepted = loop {
+        if let TransportEvent::Frame { link, frame: said } = master.next() {
+            assert_eq!(said, frame(4, b"let me in".to_vec()));
+            break link;
+        }
+    };
+    master.transport.admit(accepted);
+    master.send(accepted, frame(5, bytes(1000)));
+    assert_eq!(peer.opened(), asked);
+    assert_eq!(peer.frame(), frame(5, bytes(1000)), "nor does who comes now");
+
+    // All but 64 have to go for others; those 64 go when they have proved nothing in time.
+    let pushed = "more than 64 connections wait to prove who they are, and this one has waited longest";
+    let (mut made_room, mut late) = (0, 0);
     for mut stream in idle {
         match last_words(&mut stream) {
-            said if said == limit => refused += 1,
+            said if said == pushed => made_room += 1,
             said if said == "no proof of who you are within 3s" => late += 1,
             said => panic!("{said}"),
         }
     }
-    assert!(refused > 0 && late >= 64, "{refused} and {late}");
-
-    // The owner is told of all that were accepted, and of the others together.
-    let (mut accepted, mut told, mut closed) = (0, 0, 0);
-    while closed < late || told == 0 {
-        match master.next() {
-            TransportEvent::Accepted { .. } => accepted += 1,
-            TransportEvent::Closed { reason, .. } if reason.ends_with(limit) => told += 1,
-            TransportEvent::Closed { reason, .. } if reason.ends_with("gave no proof of who it is within 3s") => {
-                closed += 1
-            }
-            other => panic!("expected strangers, found {other:?}"),
-        }
-    }
-    assert_eq!((accepted, closed), (late, late));
-    assert!(told <= refused.min(late), "{told} times");
-    good_peer(&mut master);
+    assert!(made_room >= 900 && late > 0 && late <= 64, "{made_room} and {late}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ impl Master {
         if all > holding.all {
             holding.all = all;
             // Everybody has something more of it.
-            let members: Vec<Incarnation> = self.members.iter().copied().collect();
+            let members: Vec<Incarnation> = self.members.to_vec();
             members.into_iter().for_each(|peer| self.edges.work(&[member, peer]));
         }
         self.count_up_to(member, one);
