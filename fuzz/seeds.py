@@ -1,5 +1,7 @@
-"""Writes what fuzzing begins from to seeds/, from the byte diagrams in crates/exchange/src/form/mod.rs and frame.rs."""
+"""Writes what fuzzing begins from to seeds/, from the byte diagrams in crates/exchange/src/form/mod.rs,
+frame.rs and pieces.rs, and crates/cluster/src/wire.rs."""
 
+import json
 import pathlib
 import struct
 import zlib
@@ -77,7 +79,46 @@ FRAME = {
     "web": stream(100, 4, b"GET / HTTP/1.1\r\n\r\n"),
 }
 
-for target, seeds in [("decode", DECODE), ("frame", FRAME), ("round_trip", ROUND_TRIP)]:
+
+def piece(kind, left, content):
+    return struct.pack("<HQ", kind, left) + content
+
+
+def word(said, numbers=b""):
+    text = json.dumps(said, separators=(",", ":")).encode()
+    return struct.pack("<I", len(text)) + text + numbers
+
+
+PIECES = {
+    "two": stream(100, 14, piece(9, 8, b"half") + piece(9, 4, b"half")),
+    "long": stream(3, 14, piece(9, 8, b"half")),
+    "other": stream(100, 14, piece(9, 8, b"half") + piece(8, 4, b"half")),
+    "of_pieces": stream(100, 14, piece(65534, 4, b"half")),
+}
+SPAN = {"start": 0, "end": 24, "losses": 0}
+SCHEDULE = {"examples": 100, "epochs": 2, "share": {"Together": 24}, "epoch": 0, "cursor": 24, "holes": [SPAN], "marks": [[0, SPAN]]}
+PLAN = {"view": 1, "members": [1, 2], "first": 1, "rest": SCHEDULE, "aside": []}
+PLAN |= {"assignment": {"epoch": 0, "slices": [[SPAN], []], "ends_epoch": False}}
+MARK = {"lease": 1, "examples": 2}
+HAVE = {"sequence": 3, "covered": MARK}
+WORD = {
+    "hello": word({"Hello": {"token": "00ff", "known_term": 1, "slots": 2, "version": "0.1.0"}}),
+    "refused": word({"Refused": {"reason": "no"}}),
+    "beat": word({"ToMaster": {"Beat": {"beat": 7}}}),
+    "frozen": word({"ToMaster": {"Frozen": {"view": 1, "completed": None, "contributed": [1, 2]}}}),
+    "view": word({"ToMember": {"View": {"plan": PLAN, "addresses": ["a", ""], "holders": [1]}}}),
+    "contribution": word({"ToPeer": {"Contribution": {"view": 1, "round": 2}}}, struct.pack("<d2f", 24.0, 1.0, -1.0)),
+    "relay": word({"Relay": {"to": 2, "said": {"Reduced": {"view": 1, "round": 2}}}}, struct.pack("<d1f", 24.0, 1.0)),
+    "save": word({"SaveState": {"round": 2, "rest": SCHEDULE}}, struct.pack("<3f", 1.0, 2.0, 3.0)),
+    "save_shared": word({"SaveShared": {"view": 1, "epoch": 0, "vector": [[1, HAVE]], "round": 2}}),
+    "update": word({"ToPeer": {"Sharing": {"Update": {"sequence": 3, "covered": MARK, "examples": 2, "stable": 1}}}}, dense([1.0])),
+    "lease": word({"ToMember": {"Sharing": {"Lease": {"id": 1, "epoch": 0, "spans": [SPAN], "iteration": 4}}}}),
+    "report": word({"Report": {"loss": 1.5, "weight": 24.0, "bytes_sent": 9, "traffic": None}}),
+    "values": struct.pack("<4f", 0.0, 1.0, -1.0, float("inf")),
+}
+
+TARGETS = {"decode": DECODE, "frame": FRAME, "pieces": PIECES, "round_trip": ROUND_TRIP, "word": WORD}
+for target, seeds in TARGETS.items():
     (SEEDS / target).mkdir(parents=True, exist_ok=True)
     for name, content in seeds.items():
         (SEEDS / target / name).write_bytes(content)
