@@ -248,6 +248,38 @@ fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
     left_well(good);
 }
 
+/// What a master says to the first word of somebody, before it closes or when it has answered.
+fn answer(address: &str, first: &[u8]) -> String {
+    use std::io::Read;
+    let mut stream = TcpStream::connect(address).expect("a master");
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a limit");
+    stream.write_all(first).expect("it takes bytes");
+    let mut said = Vec::new();
+    // It closes when it has said why.
+    stream.read_to_end(&mut said).expect("within five seconds");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[test]
+fn another_version_is_told_what_both_are() {
+    use paceline_cluster::wire::Word;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &[]);
+    let address = address(&mut master);
+    let hello = Word::Hello { token: None, known_term: 0, slots: 1, version: "99.0.0".into() };
+    let mut bytes = Vec::new();
+    hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
+    let said = answer(&address, &bytes);
+    let own = env!("CARGO_PKG_VERSION");
+    assert!(said.contains(&format!("it runs version 99.0.0 and the master {own}: install the same on both")), "{said}");
+    bytes[4] = 9;
+    let said = answer(&address, &bytes);
+    assert!(said.contains("version 9.0") && said.contains("run the same release on both sides"), "{said}");
+    let good = worker(folder.path(), &["--join", &address]);
+    ended_well(master, 20);
+    left_well(good);
+}
+
 #[test]
 fn settings_that_would_be_left_aside_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
