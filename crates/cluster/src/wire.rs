@@ -136,6 +136,8 @@ pub enum Word {
     Failed {
         /// Why.
         error: String,
+        /// Whether a loss is no number.
+        is_invalid_score: bool,
     },
 }
 

@@ -93,7 +93,7 @@ fn resumed(trainer: &Trainer) -> Result<Start, Error> {
         best = path.exists().then(|| load(&path, &trainer.registry)).transpose()?;
         // Without the model that the record speaks of, the next one is the best again.
         if best.is_none() {
-            kept.record = crate::early_stopping::Record::default();
+            kept.record = crate::early_stopping::Standing::default();
         }
     }
     let mut start = Start {

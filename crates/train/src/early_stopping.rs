@@ -107,7 +107,7 @@ impl EarlyStopping {
     }
 
     /// The time that is left.
-    pub(crate) fn time_left(&self, trained: Duration) -> Option<Duration> {
+    pub fn time_left(&self, trained: Duration) -> Option<Duration> {
         self.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes).saturating_sub(trained))
     }
 }
@@ -115,7 +115,7 @@ impl EarlyStopping {
 /// The best model so far and how long ago that was; a checkpoint keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Record {
+pub struct Standing {
     /// The best value, as bits: a decimal that is read back must be the very number that was written.
     best: Option<u64>,
     /// Evaluations since.
@@ -124,14 +124,21 @@ pub(crate) struct Record {
 
 /// What an evaluation comes to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Verdict {
+pub struct Verdict {
+    /// Whether it is the best so far.
     pub is_best: bool,
     /// Why the run ends here, if it does.
     pub ends: Option<String>,
 }
 
-impl Record {
-    pub(crate) fn judge(&mut self, value: f64, stopping: &EarlyStopping) -> Verdict {
+impl Standing {
+    /// The best value so far.
+    pub fn best(&self) -> Option<f64> {
+        self.best.map(f64::from_bits)
+    }
+
+    /// Takes the metric of another evaluation.
+    pub fn judge(&mut self, value: f64, stopping: &EarlyStopping) -> Verdict {
         let metric = stopping.metric;
         let least = stopping.improvement;
         let gain = self.best.map(|best| metric.gain(value, f64::from_bits(best)));
@@ -151,7 +158,7 @@ impl Record {
     }
 
     /// Why a run with this record ends, if it does.
-    pub(crate) fn ends(&self, stopping: &EarlyStopping) -> Option<String> {
+    pub fn ends(&self, stopping: &EarlyStopping) -> Option<String> {
         let (metric, best) = (stopping.metric, self.best.map(f64::from_bits));
         if let (Some(target), Some(best)) = (stopping.target, best)
             && metric.gain(best, target) >= 0.0
@@ -165,10 +172,10 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use super::{EarlyStopping, Metric, Record};
+    use super::{EarlyStopping, Metric, Standing};
 
     fn verdicts(stopping: EarlyStopping, values: &[f64]) -> (Vec<bool>, Option<usize>, Option<f64>) {
-        let mut record = Record::default();
+        let mut record = Standing::default();
         let verdicts: Vec<_> = values.iter().map(|value| record.judge(*value, &stopping)).collect();
         let ends = verdicts.iter().position(|verdict| verdict.ends.is_some());
         (verdicts.iter().map(|verdict| verdict.is_best).collect(), ends, record.best.map(f64::from_bits))

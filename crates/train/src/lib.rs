@@ -37,7 +37,7 @@ mod trainer;
 mod worker;
 
 pub use checkpoint::CheckpointOptions;
-pub use early_stopping::{EarlyStopping, Metric};
+pub use early_stopping::{EarlyStopping, Metric, Standing, Verdict};
 pub use error::Error;
 pub use event::Event;
 pub use exchange::{

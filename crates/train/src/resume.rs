@@ -9,7 +9,7 @@ use paceline_nn::{ModelFile, Network};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::early_stopping::Record;
+use crate::early_stopping::Standing;
 use crate::exchange::Memory;
 use crate::team::Member;
 use crate::{Error, TrainOptions};
@@ -19,7 +19,7 @@ use crate::{Error, TrainOptions};
 pub(crate) struct Kept {
     /// The time that it took so far.
     pub seconds: f64,
-    pub record: Record,
+    pub record: Standing,
 }
 
 /// Adds what a run needs to go on to the model that it is saved with.

@@ -8,7 +8,7 @@ use paceline_model::{Loss, Progress, State};
 use paceline_nn::{Instructions, ModelFile};
 
 use crate::checkpoint::Checkpoints;
-use crate::early_stopping::Record;
+use crate::early_stopping::Standing;
 use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{Kept, keep};
@@ -38,7 +38,7 @@ pub(crate) struct Run<'a> {
     pub examples: u64,
     /// Where checkpoints go; nothing is written if there is no such place.
     pub checkpoints: Option<Checkpoints>,
-    pub record: Record,
+    pub record: Standing,
     /// The best model so far and its scores, where the run comes to the best and not to the last.
     pub best: Option<(ModelFile, Option<Scores>)>,
     /// What the model was last judged to be, after so many steps.

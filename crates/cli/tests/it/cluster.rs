@@ -287,9 +287,32 @@ fn settings_that_would_be_left_aside_are_refused() {
     run(folder.path(), &["master", "--set", "train.epoch=5"]).refused(2, &["did you mean `epochs`"]);
     let refused = |setting: &str, what: &str| run(folder.path(), &["master", "--set", setting]).refused(1, &[what]);
     refused("train.steps=5", "train.steps");
-    refused("train.checkpoint.minutes=1.0", "train.checkpoint.minutes");
     let dump = ["master", "--mode", "shared", "--set", "train.mode.shared.dump=\"messages\""];
     run(folder.path(), &dump).refused(1, &["train.mode.shared.dump"]);
+}
+
+#[test]
+fn a_run_ends_early_with_its_best_model_and_saves_by_the_clock() {
+    for mode in ["averaging", "shared"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stopping = "train.early_stopping={ metric = \"accuracy\", target = 0.96 }";
+        let often = ["--set", "train.epochs=5000", "--set", "train.checkpoint.minutes=0.0005", "--set", stopping];
+        let mut master = master(folder.path(), &[&["--mode", mode][..], &often].concat());
+        let address = address(&mut master);
+        let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
+        let (status, events, errors) = master.end();
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        assert_eq!(status, Some(0), "{errors}");
+        let finished = events.last().expect("events");
+        assert!(text(&finished["ended_early"]).contains("as good as asked for"), "{finished}");
+        let accuracy = finished["accuracy"].as_f64().expect("a number");
+        let all = named(&events, "evaluation");
+        let best = all.iter().filter_map(|event| event["accuracy"].as_f64()).fold(0.0, f64::max);
+        assert!(accuracy >= 0.96 && accuracy == best, "{accuracy} and {best}");
+        assert!(folder.path().join("run/best.safetensors").exists());
+        let saved = named(&events, "checkpoint").len();
+        assert!(saved > named(&events, "epoch").len() + 2, "{mode}: {saved} checkpoints");
+    }
 }
 
 #[test]

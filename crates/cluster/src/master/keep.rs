@@ -8,6 +8,7 @@ use paceline_nn::{ModelFile, Registry};
 use paceline_train::{RoundMode, Trainer, adopt_into, snapshot_of};
 use serde::{Deserialize, Serialize};
 
+use super::judging;
 use crate::ClusterError;
 use crate::mode::RunMode;
 
@@ -34,6 +35,8 @@ pub(super) struct Begun {
     pub path: Option<PathBuf>,
     /// Whether it goes on.
     pub is_resumed: bool,
+    /// What was judged before.
+    pub judged: judging::Kept,
 }
 
 /// What a checkpoint says beside the model.
@@ -44,6 +47,8 @@ struct Rounds {
     round: Round,
     rest: Schedule,
     is_finished: bool,
+    #[serde(default)]
+    judged: judging::Kept,
 }
 
 impl Keep {
@@ -51,6 +56,10 @@ impl Keep {
         std::fs::create_dir_all(folder)
             .map_err(|source| paceline_train::Error::Output { path: folder.into(), source })?;
         Ok(Self { folder: folder.to_owned() })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(super) fn model_path(&self) -> PathBuf {
@@ -63,7 +72,15 @@ impl Keep {
         let velocity = vec![0.0; velocity_length(mode, &state)];
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let run = (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 40);
-        Begun { run, round: 0, rest, state: snapshot_of(&state, &velocity), path: None, is_resumed: false }
+        Begun {
+            run,
+            round: 0,
+            rest,
+            state: snapshot_of(&state, &velocity),
+            path: None,
+            is_resumed: false,
+            judged: judging::Kept::default(),
+        }
     }
 
     /// A run that goes on; none if it was finished, or its file is gone.
@@ -91,6 +108,7 @@ impl Keep {
             state: snapshot_of(&file.state, velocity),
             path: Some(path.to_owned()),
             is_resumed: true,
+            judged: rounds.judged,
         }))
     }
 
@@ -113,8 +131,9 @@ impl Keep {
         round: Round,
         rest: Schedule,
         is_finished: bool,
+        judged: judging::Kept,
     ) -> Result<PathBuf, ClusterError> {
-        let rounds = Rounds { run, term, round, rest, is_finished };
+        let rounds = Rounds { run, term, round, rest, is_finished, judged };
         model.extra.insert(ROUNDS.into(), serde_json::to_string(&rounds).expect("numbers can be written"));
         if !velocity.is_empty() {
             model.arrays.insert(VELOCITY.into(), velocity);

@@ -4,9 +4,10 @@
 //!
 //! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
 //! - `office`: one term: the loop that carries out what the rules decide.
-//! - `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
+//! - `judging`: early stopping. `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
 
 mod board;
+mod judging;
 mod keep;
 mod office;
 mod tally;
@@ -220,15 +221,8 @@ pub fn run_master(
 
 /// Fails with the first setting that would be silently left aside.
 fn follows(train: &TrainOptions) -> Result<(), ClusterError> {
-    let checkpoint = &train.checkpoint;
-    let settings = [
-        ("train.steps", train.steps.is_some()),
-        ("train.early_stopping", train.early_stopping.is_some()),
-        ("train.checkpoint.minutes", checkpoint.minutes.is_some()),
-        ("train.checkpoint.best", checkpoint.best),
-    ];
-    match settings.into_iter().find(|(_, is_set)| *is_set) {
-        Some((setting, _)) => Err(ClusterError::NotFollowed { setting }),
+    match train.steps {
+        Some(_) => Err(ClusterError::NotFollowed { setting: "train.steps" }),
         None => Ok(()),
     }
 }

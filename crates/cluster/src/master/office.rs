@@ -15,6 +15,7 @@ use paceline_exchange::{Frame, MasterRules};
 use paceline_model::State;
 use paceline_train::{Event, Scores, Stop, Traffic, Trainer};
 
+use super::judging::{Judging, best_path};
 use super::keep::{Begun, Keep, progress_at};
 use super::tally::Tally;
 use super::{Outcome, board};
@@ -84,8 +85,13 @@ pub(super) struct Term {
     /// Epochs whose end is counted, by their last round: their state is judged.
     ends: BTreeMap<Round, u64>,
     pub tally: Tally,
+    judging: Judging,
+    /// Why the run ends before its last epoch, if it does.
+    enough: Option<String>,
     /// When the newest checkpoint was written.
     pub saved: Option<Instant>,
+    /// When the last one by the clock was asked for.
+    asked_to_save: Instant,
     is_stopping: bool,
     ended: Option<Option<String>>,
 }
@@ -135,12 +141,15 @@ impl Office<'_> {
             epoch_began_at: begun.round,
             ends: BTreeMap::new(),
             tally: Tally::new(),
+            judging: Judging::new(options, begun.judged),
+            enough: None,
             saved: None,
+            asked_to_save: Instant::now(),
             is_stopping: false,
             ended: None,
         };
         self.feed(&mut term, MasterEvent::Tick, tell)?;
-        let (judge, judged) = unbounded::<(u64, Result<Option<Scores>, paceline_train::Error>)>();
+        let (judge, judged) = unbounded::<(u64, State, Result<Option<Scores>, paceline_train::Error>)>();
         std::thread::scope(|scope| {
             let (mut judging, mut looked) = (0, Instant::now());
             while term.ended.is_none() {
@@ -157,11 +166,10 @@ impl Office<'_> {
                         }
                         Err(_) => std::thread::sleep(LOOK_EVERY),
                     },
-                    recv(judged) -> scores => if let Ok((epoch, scores)) = scores {
+                    recv(judged) -> scores => if let Ok((epoch, state, scores)) = scores {
                         judging -= 1;
                         if let Some(scores) = scores? {
-                            board::judged(self.board, epoch, &scores);
-                            tell(&Event::Evaluation { epoch, scores });
+                            self.take_scores(&mut term, epoch, state, scores, tell)?;
                         }
                     },
                     recv(wait) -> _ => {}
@@ -175,7 +183,10 @@ impl Office<'_> {
                 if let Some((epoch, state)) = self.due_for_judging(&mut term) {
                     let (judge, trainer, normaliser) = (judge.clone(), self.trainer, self.normaliser.clone());
                     judging += 1;
-                    scope.spawn(move || drop(judge.send((epoch, trainer.judge(normaliser.as_ref(), &state)))));
+                    scope.spawn(move || {
+                        let scores = trainer.judge(normaliser.as_ref(), &state);
+                        drop(judge.send((epoch, state, scores)));
+                    });
                 }
             }
             Ok::<(), ClusterError>(())
@@ -183,10 +194,52 @@ impl Office<'_> {
         self.finish(term, tell)
     }
 
+    /// A state was judged: it may be the best so far, or a reason to end.
+    fn take_scores(
+        &mut self,
+        term: &mut Term,
+        epoch: u64,
+        state: State,
+        scores: Scores,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
+        board::judged(self.board, epoch, &scores);
+        tell(&Event::Evaluation { epoch, scores: scores.clone() });
+        let (is_best, ends) = term.judging.take(&scores);
+        if is_best {
+            self.save_best(term, state, epoch)?;
+        }
+        self.end_early(term, ends, tell)
+    }
+
+    fn save_best(&self, term: &Term, state: State, epoch: u64) -> Result<(), ClusterError> {
+        let progress = progress_at(&self.mode, term.checkpoint.0, epoch + 1);
+        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
+        Ok(model.save(&best_path(self.keep.folder()))?)
+    }
+
+    fn end_early(
+        &mut self,
+        term: &mut Term,
+        reason: Option<String>,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
+        let Some(reason) = reason.filter(|_| term.enough.is_none() && !term.is_stopping) else { return Ok(()) };
+        term.enough = Some(reason);
+        self.feed(term, MasterEvent::Asked(Operator::Stop), tell)
+    }
+
     /// Looks at the clock, at the coordinator, and whether somebody wants the run to stop.
     fn look(&mut self, term: &mut Term, tell: &mut dyn FnMut(&Event)) -> Result<(), ClusterError> {
         self.coordination.check()?;
         board::show(self.board, term, term.now());
+        let minutes = self.trainer.options().checkpoint.minutes;
+        if minutes.is_some_and(|minutes| term.asked_to_save.elapsed().as_secs_f64() >= 60.0 * minutes) {
+            term.asked_to_save = Instant::now();
+            self.feed(term, MasterEvent::Asked(Operator::Save), tell)?;
+        }
+        let over = term.judging.time_is_over();
+        self.end_early(term, over, tell)?;
         if self.stop.is_asked() && !term.is_stopping {
             term.is_stopping = true;
             self.feed(term, MasterEvent::Asked(Operator::Stop), tell)?;
@@ -288,7 +341,17 @@ impl Office<'_> {
                     tell(&Event::Threshold { worker: member as usize, epoch: term.epoch, step, iteration, traffic });
                 }
             }
-            Word::Failed { error } => {
+            Word::Failed { error, is_invalid_score }
+                if is_invalid_score && term.judging.forgives_invalid_scores(self.keep.folder()) =>
+            {
+                // Nothing of this state is worth saving: the best model stands for the run.
+                term.enough = Some(error);
+                term.ended = Some(None);
+                let stop = ToMember::Stop { reason: "the run has ended".into(), rejoin: false };
+                let links: Vec<LinkId> = term.members.values().map(|known| known.link).collect();
+                links.into_iter().for_each(|link| self.send(term, link, &Word::ToMember(stop.clone()), &[]));
+            }
+            Word::Failed { error, .. } => {
                 let reason = format!("worker {member} cannot go on: {error}");
                 let stop = Word::ToMember(ToMember::Stop { reason: reason.clone(), rejoin: false });
                 let links: Vec<LinkId> = term.members.values().map(|known| known.link).collect();
@@ -417,8 +480,9 @@ impl Office<'_> {
         };
         let progress = progress_at(&self.mode, round, rest.epoch());
         let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-        let is_finished = rest.clone().take(1).is_none();
-        let saved = self.keep.save(model, velocity, self.record.run, self.record.term, round, rest, is_finished);
+        let is_finished = rest.clone().take(1).is_none() || term.enough.is_some();
+        let (run, of, judged) = (self.record.run, self.record.term, term.judging.kept());
+        let saved = self.keep.save(model, velocity, run, of, round, rest, is_finished, judged);
         let path = match saved {
             Ok(path) => path,
             Err(error) => return Ok(Err(error.to_string())),
@@ -525,7 +589,7 @@ impl Office<'_> {
     }
 
     /// The model is the last state; workers have been told.
-    fn finish(mut self, term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
+    fn finish(mut self, mut term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
         let began = Instant::now();
         while began.elapsed() < GOODBYE && term.members.values().any(|known| self.transport.queued(known.link) > 0) {
             std::thread::sleep(Duration::from_millis(5));
@@ -546,12 +610,21 @@ impl Office<'_> {
         let seconds = term.tally.seconds();
         let read = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1);
         let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
-        let scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
-        let epochs = self.trainer.options().epochs;
+        let mut scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
+        let epochs = if term.enough.is_some() { term.epoch + 1 } else { self.trainer.options().epochs };
+        let mut is_best = true;
         if let Some(scores) = &scores {
             tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
+            is_best = term.judging.take(scores).0;
         }
-        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(&self.mode, round, epochs), 0);
+        let mut model =
+            self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(&self.mode, round, epochs), 0);
+        if let Some(best) = term.judging.best(self.keep.folder()).filter(|_| !is_best) {
+            scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
+            model = best;
+        } else if is_best && term.judging.keeps_best() {
+            model.save(&best_path(self.keep.folder()))?;
+        }
         let path = self.keep.model_path();
         model.save(&path)?;
         tell(&Event::Finished {
@@ -566,7 +639,7 @@ impl Office<'_> {
             accuracy: scores.as_ref().and_then(Scores::accuracy),
             bytes_sent: term.tally.bytes_sent,
             model: Some(path),
-            ended_early: None,
+            ended_early: term.enough,
         });
         Ok(Outcome { scores, stopped: false })
     }

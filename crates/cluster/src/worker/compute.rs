@@ -59,7 +59,7 @@ pub(super) enum Done {
     Computed { of: Incarnation, work: WorkNumber, round: Round, contribution: Weighted, loss: f64 },
     Snapshot { of: Incarnation, whom: Whom, round: Round, state: Vec<u8> },
     Stream(Incarnation, StreamDone),
-    Failed { of: Incarnation, error: String },
+    Failed { of: Incarnation, error: String, is_invalid_score: bool },
 }
 
 /// The replica of whatever mode the run has.
@@ -124,6 +124,12 @@ fn next(inbox: &Receiver<Task>, queue: &mut VecDeque<Task>) -> Option<Task> {
     }
 }
 
+/// Why a step could not be taken.
+pub(super) fn failed(of: Incarnation, error: &paceline_train::Error) -> Done {
+    let is_invalid_score = matches!(error, paceline_train::Error::NotFinite { .. });
+    Done::Failed { of, error: error.to_string(), is_invalid_score }
+}
+
 /// Does it; `ahead` is the number of the work that is done before the result of the round before is there.
 fn carry_out(replica: &mut RoundReplica, task: Task, ahead: &mut Option<WorkNumber>) -> Option<Done> {
     let computed = |of, work, round, contribution: Contribution| Done::Computed {
@@ -145,7 +151,7 @@ fn carry_out(replica: &mut RoundReplica, task: Task, ahead: &mut Option<WorkNumb
             };
             match contribution {
                 Ok(contribution) => contribution.map(|contribution| computed(of, work, round, contribution)),
-                Err(error) => Some(Done::Failed { of, error: error.to_string() }),
+                Err(error) => Some(failed(of, &error)),
             }
         }
         Task::DropAhead => {
@@ -156,7 +162,9 @@ fn carry_out(replica: &mut RoundReplica, task: Task, ahead: &mut Option<WorkNumb
             let contribution = replica.apply(round, &result.values, result.weight)?;
             ahead.take().map(|work| computed(of, work, round + 1, contribution))
         }
-        Task::Adopt { of, state } => replica.adopt(&state).err().map(|error| Done::Failed { of, error }),
+        Task::Adopt { of, state } => {
+            replica.adopt(&state).err().map(|error| Done::Failed { of, error, is_invalid_score: false })
+        }
         Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
         Task::Stream(..) | Task::Write(..) => None,
     }

@@ -423,8 +423,8 @@ impl<'a> Life<'a> {
                 Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state),
                 Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state),
             },
-            Done::Failed { of, error } if of == me => {
-                self.send(self.master, &Word::Failed { error: error.clone() }, &[]);
+            Done::Failed { of, error, is_invalid_score } if of == me => {
+                self.send(self.master, &Word::Failed { error: error.clone(), is_invalid_score }, &[]);
                 self.ended = Some(Ended::Failed(error));
             }
             // Of an incarnation that is over.

@@ -9,7 +9,7 @@ use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
 use paceline_train::{SharedReplica, Traffic};
 
-use super::compute::Done;
+use super::compute::{Done, failed};
 
 /// A message, shared by all who have yet to get it.
 pub(super) type Bytes = Arc<[u8]>;
@@ -41,7 +41,7 @@ pub(super) enum StreamDone {
 }
 
 pub(super) fn carry_out_in_stream(replica: &mut SharedReplica, of: Incarnation, task: StreamTask) -> Option<Done> {
-    let failed = |error: String| Some(Done::Failed { of, error });
+    let refused = |error: String| Some(Done::Failed { of, error, is_invalid_score: false });
     match task {
         StreamTask::Step { epoch, iteration, spans, encodes, tells } => {
             let positions: Vec<u64> = spans.iter().flat_map(|span| span.start..span.end).collect();
@@ -52,14 +52,14 @@ pub(super) fn carry_out_in_stream(replica: &mut SharedReplica, of: Incarnation, 
                     let running = if tells { replica.running().to_vec() } else { Vec::new() };
                     Some(Done::Stream(of, StreamDone::Stepped { message, loss: step.loss, traffic, running }))
                 }
-                Err(error) => failed(error.to_string()),
+                Err(error) => Some(failed(of, &error)),
             }
         }
-        StreamTask::Apply(message) => replica.apply(&message).err().and_then(|error| failed(error.to_string())),
+        StreamTask::Apply(message) => replica.apply(&message).err().and_then(|error| refused(error.to_string())),
         StreamTask::Snapshot => Some(Done::Stream(of, StreamDone::Copied(replica.snapshot()))),
         StreamTask::Adopt { state, void } => {
             let void: Option<Vec<&[u8]>> = void.as_ref().map(|void| void.iter().map(|message| &message[..]).collect());
-            replica.adopt(&state, void.as_deref()).err().and_then(failed)
+            replica.adopt(&state, void.as_deref()).err().and_then(refused)
         }
         StreamTask::Members(members) => {
             replica.set_members(members);
