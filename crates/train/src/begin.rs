@@ -151,7 +151,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
 }
 
 /// Rules that look at scores need some.
-fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
+pub(crate) fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
     let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
     let test = trainer.test.as_ref().filter(|_| trainer.options.evaluate);
     if test.is_none() && stopping.needs_scores() {

@@ -156,6 +156,9 @@ impl RoundReplica {
         positions: &[u64],
         is_void: &AtomicBool,
     ) -> Result<Option<Contribution>, Error> {
+        if is_void.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         self.progress = Progress { iteration: (round - 1) * self.mode.steps(), epoch };
         match self.mode {
             RoundMode::Sync => self.gradient(epoch, positions).map(Some),
@@ -281,8 +284,9 @@ impl RoundReplica {
         }
         let slots = self.averaged_slots();
         if slots == 0 {
-            // What the updater remembers stays each replica's own.
-            self.base.slots.iter_mut().zip(&self.local.slots).for_each(|(to, from)| to.copy_from_slice(from));
+            // What the updater remembers stays each replica's own: as it was when it contributed.
+            let own = self.given.as_ref().unwrap_or(&self.local);
+            self.base.slots.iter_mut().zip(&own.slots).for_each(|(to, from)| to.copy_from_slice(from));
         }
         let State { parameters: values, running, slots: remembered, .. } = &mut self.base;
         let mut from = &mean[..];

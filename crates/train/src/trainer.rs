@@ -212,6 +212,11 @@ impl Trainer {
         ModelFile { network: self.network.clone(), state, progress, step, extra, arrays: BTreeMap::new() }
     }
 
+    /// Fails if early stopping is asked for and nothing can be judged by its rules.
+    pub fn can_stop_early(&self) -> Result<(), Error> {
+        crate::begin::can_stop_early(self)
+    }
+
     /// How good a state is on the test data; none without any.
     pub fn judge(&self, normaliser: Option<&Normaliser>, state: &State) -> Result<Option<Scores>, Error> {
         let Some(test) = self.test.clone().filter(|_| self.options.evaluate) else { return Ok(None) };

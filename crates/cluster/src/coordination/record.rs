@@ -27,6 +27,9 @@ pub struct RunRecord {
     /// Where the last checkpoint lies.
     #[serde(default)]
     pub checkpoint: Option<String>,
+    /// Whether the run has come to its end before its last epoch: then it does not go on from its checkpoint.
+    #[serde(default)]
+    pub has_ended: bool,
 }
 
 impl RunRecord {
@@ -73,6 +76,7 @@ mod tests {
             key: Some("ab".into()),
             job: "[data]\ntrain = \"é\"\n".into(),
             checkpoint: Some("runs/a".into()),
+            has_ended: true,
         };
         assert_eq!(RunRecord::decode(&record.encode().expect("small")).as_ref(), Ok(&record));
     }

@@ -4,13 +4,15 @@
 //!
 //! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
 //! - `office`: one term: the loop that carries out what the rules decide.
-//! - `judging`: early stopping. `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
+//! - `telling`: what people hear of it. `ending`, `judging`: how it comes to its end. `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
 
 mod board;
+mod ending;
 mod judging;
 mod keep;
 mod office;
 mod tally;
+mod telling;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,6 +94,7 @@ pub fn run_master(
     let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
     let train = trainer.options();
     follows(train)?;
+    trainer.can_stop_early()?;
     let mode = RunMode::of(train)?;
     let normaliser = trainer.fit_normaliser()?;
     let data = prove(&**trainer.train_source())?;
@@ -129,7 +132,7 @@ pub fn run_master(
     let share = mode.share(train);
     let job_key = serde_json::to_string(&text).expect("words can be written");
     // A run of the same job that did not end goes on; any other begins anew.
-    let found = leadership.found.filter(|record| record.job == job_key);
+    let found = leadership.found.filter(|record| record.job == job_key && !record.has_ended);
     let begun = match found.as_ref().and_then(|record| record.checkpoint.as_ref().map(|path| (record.run, path))) {
         Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
         None => None,
@@ -143,6 +146,7 @@ pub fn run_master(
         key: identity.as_ref().map(|identity| identity.fingerprint().to_string()),
         job: job_key,
         checkpoint: begun.path.as_ref().map(|path| path.display().to_string()),
+        has_ended: false,
     };
     coordination.publish(&record)?;
     let join = match (&identity, &options.token) {

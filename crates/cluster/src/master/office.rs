@@ -1,21 +1,20 @@
 //! One term of a master: the loop that carries out what the rules decide.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select, unbounded};
 use paceline_data::Normaliser;
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{
-    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule, Told,
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
 use paceline_exchange::{Frame, MasterRules};
 use paceline_model::State;
 use paceline_train::{Event, Scores, Stop, Traffic, Trainer};
 
-use super::judging::{Judging, best_path};
+use super::judging::Judging;
 use super::keep::{Begun, Keep, progress_at};
 use super::tally::Tally;
 use super::{Outcome, board};
@@ -30,12 +29,16 @@ use crate::wire::{JobText, Word};
 
 /// How often it looks whether it still leads, and whether it was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long members have to hear that the run is over.
-const GOODBYE: Duration = Duration::from_millis(300);
 /// Steps of a lease in `shared`: a second or so of work, far more than it takes to get the next one.
 const STEPS_PER_LEASE: u64 = 16;
 /// How long the certificate of a member holds.
 const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
+
+/// The end of an epoch that a run goes on from: its checkpoint was written before it was judged.
+fn unjudged(begun: &Begun, examples: u64) -> BTreeMap<Round, u64> {
+    let is_at_an_end = begun.is_resumed && begun.rest.epoch() > 0 && begun.rest.left() == examples;
+    is_at_an_end.then(|| (begun.round, begun.rest.epoch() - 1)).into_iter().collect()
+}
 
 /// Everything that a term needs.
 pub(super) struct Office<'a> {
@@ -59,7 +62,7 @@ pub(super) struct Office<'a> {
 
 /// A worker as the master knows it.
 pub(super) struct Known {
-    link: LinkId,
+    pub(super) link: LinkId,
     pub address: String,
     pub slots: usize,
     /// In `shared`: what it last said of its messages.
@@ -68,32 +71,32 @@ pub(super) struct Known {
 
 /// What changes while a term lasts.
 pub(super) struct Term {
-    pub machine: MasterRules,
-    began: Instant,
-    timer: Option<Now>,
-    pub members: BTreeMap<Incarnation, Known>,
-    links: BTreeMap<LinkId, Incarnation>,
-    joined: u64,
-    sequence: u64,
+    pub(super) machine: MasterRules,
+    pub(super) began: Instant,
+    pub(super) timer: Option<Now>,
+    pub(super) members: BTreeMap<Incarnation, Known>,
+    pub(super) links: BTreeMap<LinkId, Incarnation>,
+    pub(super) joined: u64,
+    pub(super) sequence: u64,
     /// States that have arrived and are not published.
-    states: BTreeMap<Round, Vec<u8>>,
+    pub(super) states: BTreeMap<Round, Vec<u8>>,
     /// What members without a state start from.
-    checkpoint: (Round, Vec<u8>),
+    pub(super) checkpoint: (Round, Vec<u8>),
     /// The first round of the epoch, and the epoch.
-    epoch: u64,
-    epoch_began_at: Round,
+    pub(super) epoch: u64,
+    pub(super) epoch_began_at: Round,
     /// Epochs whose end is counted, by their last round: their state is judged.
-    ends: BTreeMap<Round, u64>,
-    pub tally: Tally,
-    judging: Judging,
+    pub(super) ends: BTreeMap<Round, u64>,
+    pub(super) tally: Tally,
+    pub(super) judging: Judging,
     /// Why the run ends before its last epoch, if it does.
-    enough: Option<String>,
+    pub(super) enough: Option<String>,
     /// When the newest checkpoint was written.
-    pub saved: Option<Instant>,
+    pub(super) saved: Option<Instant>,
     /// When the last one by the clock was asked for.
-    asked_to_save: Instant,
-    is_stopping: bool,
-    ended: Option<Option<String>>,
+    pub(super) asked_to_save: Instant,
+    pub(super) is_stopping: bool,
+    pub(super) ended: Option<Option<String>>,
 }
 
 impl Office<'_> {
@@ -127,6 +130,7 @@ impl Office<'_> {
             resumed_at: if begun.is_resumed { self.mode.iteration(begun.round) } else { 0 },
             instructions: paceline_nn::Instructions::detect().name(),
         });
+        let ends = unjudged(&begun, self.trainer.train_source().examples() as u64);
         let mut term = Term {
             machine,
             began: Instant::now(),
@@ -139,7 +143,7 @@ impl Office<'_> {
             checkpoint: (begun.round, begun.state),
             epoch: begun.rest.epoch(),
             epoch_began_at: begun.round,
-            ends: BTreeMap::new(),
+            ends,
             tally: Tally::new(),
             judging: Judging::new(options, begun.judged),
             enough: None,
@@ -189,44 +193,16 @@ impl Office<'_> {
                     });
                 }
             }
+            // What was still being judged may be the best.
+            drop(judge);
+            for (epoch, state, scores) in judged.iter().take(judging) {
+                if let Some(scores) = scores? {
+                    self.take_scores(&mut term, epoch, state, scores, tell)?;
+                }
+            }
             Ok::<(), ClusterError>(())
         })?;
         self.finish(term, tell)
-    }
-
-    /// A state was judged: it may be the best so far, or a reason to end.
-    fn take_scores(
-        &mut self,
-        term: &mut Term,
-        epoch: u64,
-        state: State,
-        scores: Scores,
-        tell: &mut dyn FnMut(&Event),
-    ) -> Result<(), ClusterError> {
-        board::judged(self.board, epoch, &scores);
-        tell(&Event::Evaluation { epoch, scores: scores.clone() });
-        let (is_best, ends) = term.judging.take(&scores);
-        if is_best {
-            self.save_best(term, state, epoch)?;
-        }
-        self.end_early(term, ends, tell)
-    }
-
-    fn save_best(&self, term: &Term, state: State, epoch: u64) -> Result<(), ClusterError> {
-        let progress = progress_at(&self.mode, term.checkpoint.0, epoch + 1);
-        let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-        Ok(model.save(&best_path(self.keep.folder()))?)
-    }
-
-    fn end_early(
-        &mut self,
-        term: &mut Term,
-        reason: Option<String>,
-        tell: &mut dyn FnMut(&Event),
-    ) -> Result<(), ClusterError> {
-        let Some(reason) = reason.filter(|_| term.enough.is_none() && !term.is_stopping) else { return Ok(()) };
-        term.enough = Some(reason);
-        self.feed(term, MasterEvent::Asked(Operator::Stop), tell)
     }
 
     /// Looks at the clock, at the coordinator, and whether somebody wants the run to stop.
@@ -413,7 +389,7 @@ impl Office<'_> {
         self.feed(term, MasterEvent::Joined(incarnation), tell)
     }
 
-    fn send(&mut self, term: &mut Term, link: LinkId, word: &Word, numbers: &[u8]) {
+    pub(super) fn send(&mut self, term: &mut Term, link: LinkId, word: &Word, numbers: &[u8]) {
         term.sequence += 1;
         let frame = word.frame(self.record.run, self.record.term, 0, term.sequence, numbers);
         // What renews a lease must not wait behind a state.
@@ -427,7 +403,12 @@ impl Office<'_> {
     }
 
     /// Tells the rules what happened, and does what they say.
-    fn feed(&mut self, term: &mut Term, event: MasterEvent, tell: &mut dyn FnMut(&Event)) -> Result<(), ClusterError> {
+    pub(super) fn feed(
+        &mut self,
+        term: &mut Term,
+        event: MasterEvent,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<(), ClusterError> {
         let now = term.now();
         let mut events = vec![event];
         while let Some(event) = events.pop() {
@@ -502,151 +483,10 @@ impl Office<'_> {
         tell(&Event::Checkpoint { iteration: progress.iteration, path });
         Ok(Ok(()))
     }
-
-    fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
-        let workers = term.members.len();
-        board::hear(self.board, term.began.elapsed().as_secs_f64(), told);
-        if matches!(told, Told::WorkerJoined(_) | Told::WorkerLost { .. } | Told::View { .. } | Told::Paused(_)) {
-            board::show(self.board, term, term.now());
-        }
-        match told {
-            Told::WorkerJoined(worker) => {
-                let address = term.members.get(worker).map(|known| known.address.clone()).unwrap_or_default();
-                tell(&Event::WorkerJoined { worker: *worker, address, workers });
-            }
-            Told::WorkerLost { member, reason } => {
-                let traffic = term.members.get(member).and_then(|known| known.traffic);
-                tell(&Event::WorkerLost {
-                    residual: traffic.map(|traffic| traffic.residual_mass),
-                    worker: *member,
-                    reason: reason.clone(),
-                    workers: workers.saturating_sub(1),
-                });
-            }
-            Told::View { view, members, first, reason } => {
-                tell(&Event::View { view: *view, workers: members.clone(), round: *first, reason: reason.clone() });
-            }
-            Told::RoundAgain { round } => tell(&Event::LeaseRepeated { round: *round, worker: None, examples: None }),
-            Told::Counted { round, assignment } => {
-                self.count(term, assignment.epoch, *round, assignment.examples(), tell);
-            }
-            Told::Shared { epoch, spans, counted, .. } => {
-                let examples = spans.iter().map(|span| span.len()).sum();
-                self.count(term, *epoch, *counted, examples, tell);
-            }
-            Told::TakenBack { spans, .. } => {
-                term.tally.take_back(spans.iter().map(|span| span.len()).sum());
-            }
-            Told::LeaseAgain { member, examples } => {
-                let (round, worker, examples) = (term.machine.counted(), Some(*member), Some(*examples));
-                tell(&Event::LeaseRepeated { round, worker, examples });
-            }
-            Told::EpochDone { epoch, round } => {
-                tell(&term.tally.epoch_ends(*epoch));
-                term.ends.insert(*round, *epoch);
-            }
-            Told::SetAside { epoch, spans } => {
-                let examples = spans.iter().map(|span| span.len()).sum();
-                let places = spans.iter().map(|span| (span.start, span.end)).collect();
-                tell(&Event::SetAside { epoch: *epoch, examples, places });
-            }
-            Told::RolledBack { to, from, .. } => tell(&Event::RolledBack { from: *from, to: *to }),
-            Told::Waiting { members, needed } => tell(&Event::Waiting { workers: *members, needed: *needed }),
-            Told::Paused(paused) => tell(&Event::OnHold { paused: *paused }),
-            Told::NotSaved { round, reason } => tell(&Event::NotSaved { round: *round, reason: reason.clone() }),
-        }
-    }
-
-    /// Examples count, up to a round.
-    fn count(&self, term: &mut Term, epoch: u64, round: Round, examples: u64, tell: &mut dyn FnMut(&Event)) {
-        let before = match self.mode {
-            RunMode::Rounds(_) => round - 1,
-            RunMode::Shared { .. } => round - examples,
-        };
-        if epoch != term.epoch {
-            (term.epoch, term.epoch_began_at) = (epoch, before);
-        }
-        let step = self.mode.iteration(before).saturating_sub(self.mode.iteration(term.epoch_began_at));
-        if let Some(event) = term.tally.count(epoch, step, self.mode.iteration(round), examples) {
-            tell(&event);
-        }
-    }
-
-    /// The state at the end of an epoch, when it has been published.
-    fn due_for_judging(&self, term: &mut Term) -> Option<(u64, State)> {
-        let round = term.checkpoint.0;
-        // In `shared` others go on while a state is copied: it may have some of the next epoch.
-        let end = match self.mode {
-            RunMode::Rounds(_) => round,
-            RunMode::Shared { .. } => *term.ends.range(..=round).next_back()?.0,
-        };
-        let epoch = term.ends.remove(&end)?;
-        term.ends.retain(|end, _| *end > round);
-        let is_last = epoch + 1 == self.trainer.options().epochs;
-        let is_wanted = !is_last && (epoch + 1) % self.trainer.options().evaluate_every == 0;
-        let (state, _) = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
-        Some((epoch, state))
-    }
-
-    /// The model is the last state; workers have been told.
-    fn finish(mut self, mut term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
-        let began = Instant::now();
-        while began.elapsed() < GOODBYE && term.members.values().any(|known| self.transport.queued(known.link) > 0) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if let Some(Some(reason)) = term.ended {
-            tell(&Event::Failed { error: reason.clone(), resumable: true });
-            return Err(ClusterError::RunFailed { reason });
-        }
-        let round = term.checkpoint.0;
-        let path = PathBuf::from(self.record.checkpoint.clone().unwrap_or_default());
-        if term.is_stopping {
-            self.coordination.resign();
-            let checkpoint = self.record.checkpoint.is_some().then_some(path);
-            tell(&Event::Paused { iteration: self.mode.iteration(round), checkpoint });
-            tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
-            return Ok(Outcome { scores: None, stopped: true });
-        }
-        let seconds = term.tally.seconds();
-        let read = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1);
-        let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
-        let mut scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
-        let epochs = if term.enough.is_some() { term.epoch + 1 } else { self.trainer.options().epochs };
-        let mut is_best = true;
-        if let Some(scores) = &scores {
-            tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
-            is_best = term.judging.take(scores).0;
-        }
-        let mut model =
-            self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(&self.mode, round, epochs), 0);
-        if let Some(best) = term.judging.best(self.keep.folder()).filter(|_| !is_best) {
-            scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
-            model = best;
-        } else if is_best && term.judging.keeps_best() {
-            model.save(&best_path(self.keep.folder()))?;
-        }
-        let path = self.keep.model_path();
-        model.save(&path)?;
-        tell(&Event::Finished {
-            mode: self.mode.name(),
-            workers: term.machine.view().1.len(),
-            epochs,
-            examples: term.tally.examples,
-            parameters: self.trainer.network().parameter_count(),
-            seconds,
-            examples_per_second: term.tally.examples as f64 / seconds.max(1e-9),
-            score: scores.as_ref().map_or(f64::NAN, Scores::score),
-            accuracy: scores.as_ref().and_then(Scores::accuracy),
-            bytes_sent: term.tally.bytes_sent,
-            model: Some(path),
-            ended_early: term.enough,
-        });
-        Ok(Outcome { scores, stopped: false })
-    }
 }
 
 impl Term {
-    fn now(&self) -> Now {
+    pub(super) fn now(&self) -> Now {
         self.began.elapsed().as_millis() as Now
     }
 }

@@ -6,6 +6,13 @@ use paceline_exchange::Frame;
 
 use super::{Limits, SendError};
 
+/// Frames of so many bytes are small.
+const SMALL: usize = 4 << 10;
+/// So many of them may wait.
+const SMALL_FRAMES: usize = 16 << 10;
+/// So many frames of one size may wait, however large they are.
+const FRAMES_OF_ANY_SIZE: usize = 4;
+
 /// Frames that wait for one link, bounded by their bytes.
 #[derive(Debug)]
 pub(super) struct SendQueue {
@@ -60,7 +67,10 @@ impl SendQueue {
         if frame.body.len() > self.largest_frame {
             return Err(SendError::TooLarge { found: frame.body.len(), limit: self.largest_frame });
         }
-        if self.bytes > 0 && self.bytes + frame.size() > self.limit {
+        // What is small always fits, or beats would wait behind a state; and a few frames of any size do.
+        let is_small = frame.size() <= SMALL && self.frames.len() + self.first.len() < SMALL_FRAMES;
+        let room = self.limit.max(FRAMES_OF_ANY_SIZE * frame.size());
+        if self.bytes > 0 && !is_small && self.bytes + frame.size() > room {
             self.refused = true;
             return Err(SendError::Full { queued: self.bytes, limit: self.limit });
         }
@@ -100,38 +110,42 @@ mod tests {
     }
 
     fn queue() -> SendQueue {
-        SendQueue::new(&Limits { send_queue: 1000, largest_frame: 5000, ..Limits::default() })
+        SendQueue::new(&Limits { send_queue: 100_000, largest_frame: 500_000, ..Limits::default() })
     }
 
     #[test]
     fn room_is_told_once_and_only_to_who_was_refused() {
         let mut queue = queue();
         for _ in 0..4 {
-            queue.push(frame(200)).expect("there is room");
+            queue.push(frame(19_952)).expect("there is room");
         }
-        assert!(!queue.sent(248), "nobody was refused");
-        queue.push(frame(200)).expect("there is room");
-        assert_eq!(queue.push(frame(0)), Err(SendError::Full { queued: 992, limit: 1000 }));
-        assert!(!queue.sent(248), "more than half waits");
-        assert!(queue.sent(248));
-        assert!(!queue.sent(248), "it was told");
-        assert_eq!(queue.bytes(), 248);
+        assert!(!queue.sent(20_000), "nobody was refused");
+        queue.push(frame(19_952)).expect("there is room");
+        assert_eq!(queue.push(frame(21_000)), Err(SendError::Full { queued: 80_000, limit: 100_000 }));
+        assert!(!queue.sent(20_000), "more than half waits");
+        assert!(queue.sent(20_000));
+        assert!(!queue.sent(20_000), "it was told");
+        assert_eq!(queue.bytes(), 20_000);
     }
 
     #[test]
-    fn one_frame_always_fits_an_empty_queue() {
+    fn a_few_frames_of_any_size_fit_and_what_is_small_always_does() {
         let mut queue = queue();
-        queue.push(frame(3000)).expect("nothing waits");
-        assert_eq!(queue.push(frame(0)), Err(SendError::Full { queued: 3048, limit: 1000 }));
-        queue.pop().expect("the large one");
-        assert_eq!(queue.push(frame(0)), Err(SendError::Full { queued: 3048, limit: 1000 }), "it is not sent yet");
-        assert!(queue.sent(3048));
-        queue.push(frame(0)).expect("nothing waits");
+        for _ in 0..4 {
+            queue.push(frame(300_000)).expect("one of four");
+        }
+        let queued = 4 * 300_048;
+        assert_eq!(queue.push(frame(300_000)), Err(SendError::Full { queued, limit: 100_000 }));
+        queue.push(frame(100)).expect("a word");
+        queue.push_first(frame(100)).expect("a beat");
+        assert_eq!(queue.pop().map(|frame| frame.body.len()), Some(100), "the beat goes first");
     }
 
     #[test]
     fn what_nobody_would_take_is_refused() {
-        assert_eq!(queue().push(frame(5001)), Err(SendError::TooLarge { found: 5001, limit: 5000 }));
+        let too_large = Err(SendError::TooLarge { found: 500_001, limit: 500_000 });
+        assert_eq!(queue().push(frame(500_001)), too_large);
         assert_eq!(queue().push(Frame { kind: Frame::GOODBYE, ..frame(0) }), Err(SendError::ReservedKind));
+        assert_eq!(queue().push(Frame { kind: Frame::PIECE, ..frame(0) }), Err(SendError::ReservedKind));
     }
 }

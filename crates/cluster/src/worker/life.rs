@@ -552,7 +552,7 @@ impl<'a> Life<'a> {
             _ => self.transport.send(link, frame),
         };
         // A link that takes nothing more is as good as down; what was said is said again when there is a new one.
-        if sent.is_err() && link != self.master {
+        if sent.is_err() {
             self.transport.close(link, "its queue is full");
         }
     }

@@ -51,6 +51,8 @@ impl Links {
         self.wanted = wanted.into_iter().collect();
         let gone: Vec<LinkId> =
             self.known.iter().filter(|(_, peer)| !self.wanted.contains_key(peer)).map(|(link, _)| *link).collect();
+        // What is being dialled and not wanted any more is not missed when it fails.
+        self.dialling.retain(|_, peer| self.wanted.contains_key(peer));
         for link in gone {
             if let Some(peer) = self.known.remove(&link) {
                 self.up.remove(&peer);

@@ -33,6 +33,9 @@ impl Plan {
         let (mut assignment, mut rest) = (self.assignment.clone(), self.rest.clone());
         for _ in self.first..round {
             assignment = rest.take(self.members.len());
+            if assignment.is_none() {
+                break;
+            }
         }
         (assignment, rest)
     }

@@ -216,6 +216,8 @@ async fn run_out(
 ) -> String {
     let Limits { handshake, linger, .. } = shared.limits;
     tokio::select! {
+        // Who is admitted and loses the place at the same moment stays.
+        biased;
         () = link.admitted() => {}
         reason = taken_away(&mut place) => link.refuse(reason.clone(), format!("`{peer}` had to go: {reason}")),
         _ = link.ended_here() => {}

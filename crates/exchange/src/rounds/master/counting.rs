@@ -22,8 +22,9 @@ impl Master {
         let Some(least) = least else { return };
         while self.counted < least && !matches!(self.stage, Stage::Ended) {
             let round = self.counted + 1;
-            let plan = self.plans.iter().rev().find(|plan| plan.first <= round).expect("a plan for what was done");
-            let assignment = plan.at(round).0.expect("members do only what a plan says");
+            let Some(plan) = self.plans.iter().rev().find(|plan| plan.first <= round) else { return };
+            // Members do only what a plan says; whatever else is said counts for nothing.
+            let Some(assignment) = plan.at(round).0 else { return };
             self.counted = round;
             self.edges.work(&plan.members);
             self.forget_plans();
@@ -92,6 +93,10 @@ impl Master {
 
     /// The state of a round is here. It is published only when every member has said that the round is done.
     pub(super) fn take_state(&mut self, member: Incarnation, round: Round, rest: Schedule) {
+        if self.arrived.as_ref().is_some_and(|(before, _)| *before == round) {
+            // The same state once more: it waits to be counted.
+            return;
+        }
         let is_news = round > self.saved.0 && self.arrived.as_ref().is_none_or(|(before, _)| *before < round);
         if !self.roster.contains(member) || !is_news {
             self.actions.push(MasterAction::Discard(round));

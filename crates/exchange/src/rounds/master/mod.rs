@@ -55,8 +55,8 @@ pub struct Master {
     last_state_asked: bool,
     /// Members that were lost or left; those that left are not to blame for what they held.
     gone: BTreeMap<Incarnation, bool>,
-    /// Members that a round waited for too long: what they took in it comes back, unless they have contributed by now.
-    stragglers: BTreeSet<Incarnation>,
+    /// A round, and members that it waited for too long: what they took in it comes back, unless they have contributed by now.
+    stragglers: (Round, BTreeSet<Incarnation>),
     /// The last round in which one has waited for another. If that happens twice, it is the link between them.
     waited: BTreeMap<(Incarnation, Incarnation), Round>,
     /// Pairs that could not reach each other.
@@ -84,7 +84,7 @@ impl Master {
             arrived: None,
             last_state_asked: false,
             gone: BTreeMap::new(),
-            stragglers: BTreeSet::new(),
+            stragglers: (0, BTreeSet::new()),
             waited: BTreeMap::new(),
             edges: Edges::default(),
             paused: false,

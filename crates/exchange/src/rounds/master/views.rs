@@ -16,6 +16,10 @@ impl Master {
             return;
         }
         if self.roster.ready().len() < self.options.min_workers.max(1) {
+            if self.stop_asked {
+                // Nobody may ever come, and the last checkpoint is there.
+                return self.end(None);
+            }
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
@@ -65,8 +69,9 @@ impl Master {
             self.plans.last().expect("the first plan begins behind a checkpoint, and is kept until it is counted");
         let held = before.at(first).0;
         let overlap = self.options.overlap;
-        let mut stragglers = std::mem::take(&mut self.stragglers);
-        stragglers.retain(|member| !contributed.contains(&(first, *member)) && members.contains(member));
+        let (slow_in, mut stragglers) = std::mem::take(&mut self.stragglers);
+        stragglers
+            .retain(|member| slow_in == first && !contributed.contains(&(first, *member)) && members.contains(member));
         if let Some(held) = &held {
             for (member, slice) in
                 before.members.iter().zip(&held.slices).filter(|(member, _)| stragglers.contains(member))
@@ -143,6 +148,7 @@ impl Master {
         }
         self.saved.1 = rest.clone();
         self.drop_arrived(|_| true);
+        self.waited.clear();
         if !self.has(Planted::KeepsTheCountAtARollBack) {
             self.counted = round;
         }
@@ -175,12 +181,18 @@ impl Master {
         if view != self.view || self.stage != Stage::Running {
             return;
         }
+        // Who has not come to the state before the round is not slow, but on its way to it.
+        let stragglers: Vec<Incarnation> =
+            stragglers.iter().copied().filter(|peer| self.done.contains_key(peer)).collect();
+        if stragglers.is_empty() {
+            return;
+        }
         let waited_before = |peer: &&Incarnation| self.waited.get(&(member, **peer)) == Some(&round);
         if let Some(peer) = stragglers.iter().find(waited_before) {
             return self.blame_edge(view, member, *peer, now);
         }
         self.waited.extend(stragglers.iter().map(|peer| ((member, *peer), round)));
-        self.stragglers = stragglers.iter().copied().collect();
+        self.stragglers = (round, stragglers.iter().copied().collect());
         let named = stragglers.iter().map(Incarnation::to_string).collect::<Vec<_>>().join(", ");
         self.prepare(format!("round {round} goes on without what worker {named} has not done in time"), now);
     }

@@ -185,6 +185,9 @@ impl Member {
                 }
             }
             MemberEvent::Arriving(from) => {
+                if from.is_some() && self.waits.is_some() {
+                    self.waits = Some((now, false));
+                }
                 if let Stage::CatchingUp { holders, asked_at, .. } = &mut self.stage
                     && from.map_or(holders.is_empty(), |peer| holders.contains(&peer))
                 {

@@ -65,7 +65,8 @@ impl Member {
                     && !arrived.is_some_and(|arrived| arrived.contributions.contains(member))
             };
             let members: Vec<Incarnation> = plan.members.iter().filter(is_missing).copied().collect();
-            self.waits = Some((since, true));
+            // Should that change nothing, it is told again.
+            self.waits = Some((now, false));
             if !members.is_empty() {
                 self.told_of_waiting = round;
                 self.tell(ToMaster::WaitsFor { view, round, members });

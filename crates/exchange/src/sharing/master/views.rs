@@ -18,6 +18,10 @@ impl Master {
         }
         let ready = self.roster.ready();
         if ready.len() < self.options.min_workers.max(1) {
+            if self.stop_asked {
+                // Nobody may ever come, and the last checkpoint is there.
+                return self.end(None);
+            }
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
