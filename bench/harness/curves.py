@@ -16,12 +16,12 @@ LABEL_HEIGHT = 18
 NAMES = {
     "shared": "Paceline, shared",
     "averaging-400": "Paceline, averaging 400",
-    "averaging-100-overlapped": "Paceline, averaging 100, overlapped",
+    "averaging-100-overlapped": "Paceline, overlapped 100",
     "averaging-3": "Paceline, averaging 3",
     "sync": "Paceline, sync",
     "ddp": "PyTorch DDP",
 }
-COLOURS = {"shared": OURS, "averaging-400": "#2f6fb3", "averaging-100-overlapped": "#1a8a8a", "averaging-3": "#8250b4", "sync": "#b3661b", "ddp": "#6e7781"}
+COLOURS = {"shared": OURS, "averaging-400": "#2f6fb3", "averaging-100-overlapped": "#b3246b", "averaging-3": "#8250b4", "sync": "#b3661b", "ddp": "#6e7781"}
 
 
 @dataclass(frozen=True)

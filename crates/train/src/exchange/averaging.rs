@@ -22,7 +22,7 @@ pub struct AveragingOptions {
     /// unless rounds overlap.
     pub average_updater: Option<bool>,
     /// On many machines: whether a replica goes on while its round is averaged. What it has done meanwhile is added to the mean,
-    /// which therefore comes one round late. In one process there is nothing to wait for, and it changes nothing.
+    /// which therefore comes one round late. In one process there is nothing to wait for: rounds stay as they are.
     pub overlap: bool,
     /// What is done with the mean.
     pub outer: Outer,
