@@ -114,7 +114,7 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
         let folder = tempfile::tempdir().expect("a folder");
         let arguments = ["--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
         let mut master = master(folder.path(), &[&mode[..], &arguments].concat());
-        let mode = mode[1];
+        let (overlaps, mode) = (mode.len() > 2, mode[1]);
         let address = address(&mut master);
         let records = ["1.jsonl", "2.jsonl", "3.jsonl"];
         let joins = |record: &&str| worker(folder.path(), &["--join", &address, "--record", record]);
@@ -137,6 +137,8 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
         let replayed = replay("master.jsonl");
         assert!(replayed.counted >= 60 && replayed.machines == 1, "{replayed:?}");
         assert!(replay("2.jsonl").events > 60);
+        let record = std::fs::read_to_string(folder.path().join("2.jsonl")).expect("a record");
+        assert_eq!(record.contains("\"ahead\":true"), overlaps, "{mode}");
     }
 }
 
