@@ -76,8 +76,9 @@ pub(crate) fn step(elements: usize) -> impl Strategy<Value = Step> {
     ];
     let small = (-1.0f32..1.0).prop_map(|value| value * 0.01);
     let update = prop_oneof![prop::collection::vec(value, elements), prop::collection::vec(small, elements)];
+    // The range begins at a multiple of its end's last place: elsewhere `proptest` panics now and then.
     let threshold = prop_oneof![
-        5 => (1e-4f32..2.0).prop_map(Some),
+        5 => (1.0 / 8192.0..2.0f32).prop_map(Some),
         2 => prop::sample::select(vec![0.5, 1.0, 1e-30, 1e30, f32::MAX, f32::MIN_POSITIVE]).prop_map(Some),
         1 => Just(None),
     ];

@@ -251,7 +251,7 @@ mod tests {
 
     use super::Classification;
     use crate::evaluation::fixture::{
-        assert_close, classes, close, expected, float, floats, names, parts, relatively_close, weights,
+        assert_close, classes, close, expected, float, floats, names, parts, relatively_close, weight, weights,
     };
 
     fn evaluate(case: &Value) -> Classification {
@@ -337,7 +337,7 @@ a_rather_…_a_dog    1                 1           0
     /// Outputs (NaN at times), class and weight of one example of four classes.
     fn example() -> impl Strategy<Value = ([f32; 4], u32, f32)> {
         let output = prop_oneof![20 => (0u8..8).prop_map(|eighths| f32::from(eighths) / 8.0), 1 => Just(f32::NAN)];
-        (prop::array::uniform4(output), 0u32..4, prop_oneof![9 => 0.001f32..9.0, 1 => Just(0.0)])
+        (prop::array::uniform4(output), 0u32..4, prop_oneof![9 => weight(), 1 => Just(0.0)])
     }
 
     fn gathered(examples: &[([f32; 4], u32, f32)], weighted: bool) -> Classification {

@@ -206,7 +206,7 @@ mod tests {
 
     use super::{ColumnScores, Regression};
     use crate::evaluation::fixture::{
-        assert_close, close, expected, float, floats, names, parts, relatively_close, weights,
+        assert_close, close, expected, float, floats, names, parts, relatively_close, weight, weights,
     };
 
     #[test]
@@ -293,7 +293,7 @@ height     12.0000  3.3333  3.4641  0.8750   0.9820
             (mut parts, mut shuffled) in parts((
                 prop::array::uniform2(prop_oneof![20 => -1e3f32..1e3, 1 => Just(f32::NAN)]),
                 prop::array::uniform2(-1e3f32..1e3),
-                0.001f32..9.0,
+                weight(),
             )),
         ) {
             // Two examples far apart: without any spread R² and the correlation have no digits to compare.

@@ -223,7 +223,7 @@ mod tests {
 
     use super::{Roc, Thresholds};
     use crate::evaluation::fixture::{
-        assert_close, classes, close, expected, float, floats, parts, relatively_close, weights,
+        assert_close, classes, close, expected, float, floats, parts, relatively_close, weight, weights,
     };
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
     /// Score in steps of 1/64 (so that ties abound), class and weight.
     fn example() -> impl Strategy<Value = Example> {
         let score = prop_oneof![20 => (0u8..64).prop_map(|step| f32::from(step) / 64.0), 1 => Just(f32::NAN)];
-        (score, 0u32..2, 0.001f32..9.0)
+        (score, 0u32..2, weight())
     }
 
     fn gathered(examples: &[Example], thresholds: Thresholds) -> Roc {
