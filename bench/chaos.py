@@ -76,6 +76,7 @@ class Run:
         times = lambda name: [event["at"] for event in self.events if event["event"] == name]
         after = lambda name: [min((t - kill for t in times(name) if t > kill), default=None) for kill in kills]
         finished = self.events[-1]
+        again = [event.get("examples") or 0 for event in self.events if event["event"] == "lease_repeated"]
         return {
             "mode": self.mode,
             "seed": self.seed,
@@ -88,7 +89,8 @@ class Run:
             "rounds_again": len(times("lease_repeated")),
             "set_aside": len(times("set_aside")),
             "rolled_back": len(times("rolled_back")),
-            "examples_again": sum(event.get("examples") or 0 for event in self.events if event["event"] == "lease_repeated"),
+            "examples_again": sum(again),
+            "most_examples_again": max(again, default=0),
             "named_within_s": max((t for t in after("worker_lost") if t is not None), default=None),
             "next_step_within_s": max((t for t in after("step") if t is not None), default=None),
         }

@@ -96,14 +96,17 @@ PIECES = {
     "of_pieces": stream(100, 14, piece(65534, 4, b"half")),
 }
 SPAN = {"start": 0, "end": 24, "losses": 0}
-SCHEDULE = {"examples": 100, "epochs": 2, "share": {"Together": 24}, "epoch": 0, "cursor": 24, "holes": [SPAN], "marks": [[0, SPAN]]}
-PLAN = {"view": 1, "members": [1, 2], "first": 1, "rest": SCHEDULE, "aside": []}
+SCHEDULE = {"examples": 100, "epochs": 2, "share": {"Together": 24}, "epoch": 0, "cursor": 24, "in_the_last": None, "pace": 0, "holes": [SPAN], "marks": [[0, SPAN]]}
+PLAN = {"view": 1, "members": [1, 2], "slots": [1, 2], "first": 1, "rest": SCHEDULE, "aside": []}
 PLAN |= {"assignment": {"epoch": 0, "slices": [[SPAN], []], "ends_epoch": False}}
 MARK = {"lease": 1, "examples": 2}
 HAVE = {"sequence": 3, "covered": MARK}
 WORD = {
-    "hello": word({"Hello": {"token": "00ff", "known_term": 1, "slots": 2, "version": "0.1.0"}}),
+    "hello": word({"Hello": {"token": "00ff", "known_term": 1, "version": "0.1.0"}}),
     "refused": word({"Refused": {"reason": "no"}}),
+    "ready": word({"ToMaster": {"Ready": {"data": {"examples": 9, "fingerprint": 7}, "address": "a", "was": None, "slots": 2}}}),
+    "running": word({"ToPeer": {"Sharing": {"Running": {"slots": 2}}}}, struct.pack("<2f", 0.5, 1.0)),
+    "resume": word({"ToPeer": {"Sharing": {"Resume": {"have": 3, "has_state": True, "answers": False, "view": 1}}}}),
     "beat": word({"ToMaster": {"Beat": {"beat": 7}}}),
     "frozen": word({"ToMaster": {"Frozen": {"view": 1, "completed": None, "contributed": [1, 2]}}}),
     "view": word({"ToMember": {"View": {"plan": PLAN, "addresses": ["a", ""], "holders": [1]}}}),

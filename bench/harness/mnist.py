@@ -73,7 +73,7 @@ def read_rates(job_file: Path) -> Rates:
     try:
         job = tomllib.loads(job_file.read_text())
         nesterovs = job["network"]["updater"]["nesterovs"]
-        return Rates(job["data"]["batch"], nesterovs["learning_rate"], nesterovs["momentum"])
+        return Rates(job["data"]["global_batch"], nesterovs["learning_rate"], nesterovs["momentum"])
     except KeyError as error:
         raise BenchError(f"`{job_file.relative_to(ROOT)}` lacks the key {error}, which the peers need") from error
 

@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use paceline_exchange::rounds::{Now, Round, Span};
+use paceline_exchange::rounds::{Now, Round, Slots, Span};
 
 use crate::network::Pid;
 use crate::random::Random;
@@ -18,6 +18,8 @@ pub struct Faults {
     pub(crate) straggler_limit: Option<Now>,
     /// Whether computing takes very long now and then.
     has_stragglers: bool,
+    /// Whether some workers stand for more than one.
+    has_unequal_slots: bool,
     /// Whether rounds overlap.
     pub(crate) overlap: bool,
     /// Steps that a worker of `shared` may be ahead: a few, or so many that it sends nothing when somebody is slow.
@@ -50,6 +52,7 @@ impl Faults {
             overlap: random.one_in(2),
             straggler_limit: random.one_in(2).then(|| random.within(100, 2000)),
             has_stragglers: random.one_in(3),
+            has_unequal_slots: random.one_in(2),
         }
     }
 
@@ -58,6 +61,11 @@ impl Faults {
         self.killer.is_some_and(|(in_epoch, place)| {
             epoch == in_epoch && spans.iter().any(|span| (span.start..span.end).contains(&place))
         })
+    }
+
+    /// How many workers a process stands for.
+    pub(crate) fn slots(&self, pid: Pid) -> Slots {
+        if self.has_unequal_slots { 1 + (pid % 3) as Slots } else { 1 }
     }
 
     /// How long computing takes.

@@ -86,7 +86,7 @@ impl World {
                 };
                 self.enqueue(pid, Task::Adopt { state, residual });
             }
-            Act::Members(_) => {}
+            Act::Count(_) => {}
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub(crate) struct WorkerProcess {
     /// Who is at the other end, of older connections too: what arrives there is as good.
     known: BTreeMap<ConnectionId, Incarnation>,
     dialling: BTreeMap<ConnectionId, Incarnation>,
+    /// The connection to a master that is not up yet.
+    joins: Option<ConnectionId>,
     /// Peers that are reached through the master.
     relayed: BTreeSet<Incarnation>,
     /// When each peer may be dialled again.
@@ -77,6 +79,7 @@ impl World {
             links: BTreeMap::new(),
             known: BTreeMap::new(),
             dialling: BTreeMap::new(),
+            joins: None,
             relayed: BTreeSet::new(),
             dials_again: BTreeMap::new(),
             timer: Now::MAX,
@@ -93,7 +96,7 @@ impl World {
     pub(crate) fn happen_to_worker(&mut self, pid: Pid, happening: Happening) {
         match happening {
             Happening::TriesToJoin => match (self.master_address, self.worker(pid).master) {
-                (Some(master), None) => drop(self.dial(pid, master, None)),
+                (Some(master), None) => self.worker(pid).joins = self.dial(pid, master, None),
                 (Some(_), Some(_)) => {}
                 (None, _) => self.after(500, pid, Happening::TriesToJoin),
             },
@@ -130,11 +133,15 @@ impl World {
 
     fn worker_dialled(&mut self, pid: Pid, connection: ConnectionId) {
         // It may have been reset before it was of use.
+        let peer = self.worker(pid).dialling.remove(&connection);
+        let joins = self.worker(pid).joins.take_if(|joins| *joins == connection).is_some();
         if !self.network.connections.get(&connection).is_some_and(|c| c.is_up) {
-            let peer = self.worker(pid).dialling.remove(&connection);
-            return self.after(0, pid, Happening::NotDialled(peer));
+            if peer.is_some() || joins {
+                self.after(0, pid, Happening::NotDialled(peer));
+            }
+            return;
         }
-        if let Some(peer) = self.worker(pid).dialling.remove(&connection) {
+        if let Some(peer) = peer {
             let me = self.worker(pid).member.as_ref().map(MemberRules::incarnation);
             if let Some(me) = me.filter(|_| self.worker(pid).wanted.contains_key(&peer)) {
                 self.worker(pid).links.insert(peer, connection);
@@ -142,6 +149,9 @@ impl World {
                 self.send(connection, pid, Message::PeerHello(me, peer));
                 self.tell_worker(pid, MemberEvent::PeerUp(peer));
             }
+        } else if !joins {
+            // An earlier incarnation wanted it.
+            self.reset(connection, "nobody wants it");
         } else if self.worker(pid).master.is_none() && self.worker(pid).member.is_none() {
             let term = self.worker(pid).term;
             self.worker(pid).master = Some(connection);
@@ -185,7 +195,8 @@ impl World {
                 worker.dialling.clear();
                 worker.dials_again.clear();
                 worker.relayed.clear();
-                self.tell_worker(pid, MemberEvent::DataRead(DATA, pid.to_string(), was));
+                let slots = self.faults.slots(pid);
+                self.tell_worker(pid, MemberEvent::DataRead { data: DATA, address: pid.to_string(), was, slots });
             }
             Message::ToMember(term, said) if from_master => self.tell_worker(pid, MemberEvent::MasterSaid(term, said)),
             Message::StateFromMaster(round, state) if from_master => {

@@ -144,9 +144,9 @@ pub(crate) struct Worker {
     /// A ZooKeeper that knows the master, as zk://host:port,host:port/path
     #[arg(long, value_name = "URL")]
     pub coordinator: Option<String>,
-    /// Threads that this worker computes with [default: the cores that this process may use]
-    #[arg(long, value_name = "N")]
-    pub slots: Option<std::num::NonZeroUsize>,
+    /// Workers that this process stands for: a thread each, and so many times the examples [default: the cores that it may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(paceline_cluster::MOST_SLOTS)))]
+    pub slots: Option<u32>,
     /// A file with the token that the master wants
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,

@@ -56,6 +56,11 @@ pub enum ClusterError {
         /// The setting.
         setting: &'static str,
     },
+    /// Steps whose size depends on who is there.
+    #[error(
+        "`train.steps` on many machines needs `data.global_batch`: without it the examples of a step depend on who is there"
+    )]
+    StepsOfNoSize,
     /// A source that a worker may not read.
     #[error("the job reads `{spec}`, which is not below the data root: give a relative path without `..`")]
     OutsideRoot {

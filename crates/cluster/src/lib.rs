@@ -24,6 +24,7 @@ mod worker;
 
 pub use error::ClusterError;
 pub use master::{LeadOptions, Outcome, run_master};
+pub use paceline_exchange::rounds::{MOST_SLOTS, Slots};
 pub use proof::prove;
 pub use worker::{Target, WorkerEvent, WorkerOptions, run_worker};
 

@@ -43,8 +43,6 @@ pub enum Word {
         token: Option<String>,
         /// The newest term that it has seen.
         known_term: Term,
-        /// Threads that it lends.
-        slots: usize,
         /// The version of its program.
         version: String,
     },

@@ -27,8 +27,9 @@ pub struct SharedReplica {
     state: State,
     encoder: Encoder,
     threshold: Threshold,
-    /// Replicas there are.
-    members: usize,
+    /// Workers that this replica stands for, and those of all replicas.
+    own: u32,
+    all: u32,
     steps: u64,
     tally: Tally,
     batch: Batch,
@@ -76,7 +77,8 @@ impl SharedReplica {
             state,
             encoder,
             threshold,
-            members: 1,
+            own: 1,
+            all: 1,
             steps: 0,
             tally: Tally::default(),
             batch: Batch::empty(),
@@ -84,9 +86,9 @@ impl SharedReplica {
         })
     }
 
-    /// So many replicas share what each of them learns.
-    pub fn set_members(&mut self, members: usize) {
-        self.members = members.max(1);
+    /// This replica stands for so many of all workers that share what they learn.
+    pub fn count_for(&mut self, own: u32, all: u32) {
+        (self.own, self.all) = (own.max(1), all.max(own).max(1));
     }
 
     /// Takes a step over the examples at these positions of an epoch's order; over none, only a message is made.
@@ -118,8 +120,8 @@ impl SharedReplica {
         self.loader.read(progress.epoch, positions.iter().copied(), &mut self.batch)?;
         let Self { model, state, encoder, threshold, batch, message, .. } = self;
         let share = match self.options.combine {
-            Combine::Mean => 1.0 / self.members as f32,
-            Combine::Sum => 1.0,
+            Combine::Mean => self.own as f32 / self.all as f32,
+            Combine::Sum => self.own as f32,
         };
         let scale = |update: &mut [f32]| update.iter_mut().for_each(|update| *update *= share);
         let known = if encodes == Encodes::Nothing { Some(UNREACHED) } else { threshold.current() };
@@ -179,9 +181,9 @@ impl SharedReplica {
         &self.state.running
     }
 
-    /// Moves toward what batch norm has seen at another replica, which counts for one of them.
-    pub fn meet_running(&mut self, running: &[f32]) {
-        let share = 1.0 / self.members as f32;
+    /// Moves toward what batch norm has seen at another replica, which stands for so many workers.
+    pub fn meet_running(&mut self, running: &[f32], of: u32) {
+        let share = of.clamp(1, self.all) as f32 / self.all as f32;
         self.state.running.iter_mut().zip(running).for_each(|(own, other)| *own += (other - *own) * share);
     }
 

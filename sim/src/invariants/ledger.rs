@@ -33,7 +33,7 @@ fn places(assignment: &Assignment) -> impl Iterator<Item = Place> {
 /// All that is left to take.
 fn left(mut schedule: Schedule) -> Vec<Place> {
     let mut all = Vec::new();
-    while let Some(round) = schedule.take(1) {
+    while let Some(round) = schedule.take(&[1]) {
         all.extend(places(&round));
     }
     all

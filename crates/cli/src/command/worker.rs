@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use paceline::train::Stop;
 use paceline_cluster::trust::JoinString;
-use paceline_cluster::{Target, WorkerEvent, WorkerOptions, run_worker};
+use paceline_cluster::{MOST_SLOTS, Slots, Target, WorkerEvent, WorkerOptions, run_worker};
 
 use super::master::read_token;
 use super::open_options;
@@ -25,13 +25,12 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
         Some(listen) => listen.clone(),
         None => SocketAddr::new(way_to(&target), 0).to_string(),
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut open = open_options(&arguments.cache, arguments.events != Events::Auto);
     open.root.clone_from(&arguments.data_root);
     let options = WorkerOptions {
         target,
         token: arguments.token_file.as_deref().map(read_token).transpose()?,
-        slots: arguments.slots.map_or(cores, usize::from),
+        slots: arguments.slots.unwrap_or_else(cores),
         listen,
         advertise: arguments.advertise.clone(),
         plain_off_loopback: false,
@@ -45,6 +44,12 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     interrupt.stops(stop.clone());
     run_worker(&options, &stop, &mut |event| tell(arguments.events, event))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// As many as this process may use.
+fn cores() -> Slots {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Slots::try_from(cores).unwrap_or(MOST_SLOTS).min(MOST_SLOTS)
 }
 
 fn tell(events: Events, event: &WorkerEvent) {

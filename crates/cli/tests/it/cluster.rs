@@ -75,6 +75,45 @@ fn two_workers_train_what_one_process_trains() {
     }
 }
 
+#[test]
+fn a_worker_with_three_slots_takes_three_times_as_much() {
+    for (mode, steps) in [("sync", 1), ("averaging", 3), ("shared", 1)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["--mode", mode, "--min-workers", "2"];
+        let mut master = master(folder.path(), &arguments);
+        let address = address(&mut master);
+        let workers = ["1", "3"].map(|slots| {
+            let record = format!("{slots}.jsonl");
+            let state = if slots == "1" { "0" } else { "1" };
+            let asked = ["--slots", slots, "--join", &address, "--record", &record, "--keep-state", state];
+            Watched::start(folder.path(), &[&["worker", "--events", "json"], &asked[..]].concat())
+        });
+        ended_well(master, 20);
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        same_parameters(folder.path(), mode);
+        let most = ["1.jsonl", "3.jsonl"].map(|record| most_at_once(&folder.path().join(record)));
+        assert_eq!(most, [6 * steps, 18 * steps], "{mode}: of a global batch of 24");
+    }
+}
+
+/// The most examples that a worker was told to compute in one go.
+fn most_at_once(record: &Path) -> u64 {
+    fn most(value: &Value) -> u64 {
+        let inner = match value {
+            Value::Array(values) => values.iter().map(most).max(),
+            Value::Object(fields) => fields.values().map(most).max(),
+            _ => None,
+        };
+        let work = value.get("Compute").or(value.get("Step")).and_then(|work| work["spans"].as_array());
+        let places = |span: &Value| Some(span["end"].as_u64()? - span["start"].as_u64()?);
+        let own = work.map_or(0, |spans| spans.iter().filter_map(places).sum());
+        inner.unwrap_or(0).max(own)
+    }
+    let record = std::fs::read_to_string(record).expect("a record");
+    let lines = record.lines().map(|line| serde_json::from_str(line).expect("a line of a record"));
+    lines.map(|line: Value| most(&line)).max().unwrap_or(0)
+}
+
 /// What two workers held when the run had ended: the same bits, or in `shared` the same but for the order of additions.
 #[track_caller]
 fn same_parameters(folder: &Path, mode: &str) {
@@ -268,7 +307,7 @@ fn another_version_is_told_what_both_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &[]);
     let address = address(&mut master);
-    let hello = Word::Hello { token: None, known_term: 0, slots: 1, version: "99.0.0".into() };
+    let hello = Word::Hello { token: None, known_term: 0, version: "99.0.0".into() };
     let mut bytes = Vec::new();
     hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
     let said = answer(&address, &bytes);
@@ -287,10 +326,34 @@ fn settings_that_would_be_left_aside_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     run(folder.path(), &["master", "nowhere.toml"]).refused(2, &["nowhere.toml"]);
     run(folder.path(), &["master", "--set", "train.epoch=5"]).refused(2, &["did you mean `epochs`"]);
-    let refused = |setting: &str, what: &str| run(folder.path(), &["master", "--set", setting]).refused(1, &[what]);
-    refused("train.steps=5", "train.steps");
+    run(folder.path(), &["master", "--set", "train.steps=5"]).refused(1, &["train.steps", "data.global_batch"]);
     let dump = ["master", "--mode", "shared", "--set", "train.mode.shared.dump=\"messages\""];
     run(folder.path(), &dump).refused(1, &["train.mode.shared.dump"]);
+}
+
+/// What a master tells whose job two workers finish.
+#[track_caller]
+fn two_train(folder: &Path, arguments: &[&str]) -> Vec<Value> {
+    let mut master = master(folder, arguments);
+    let address = address(&mut master);
+    let workers = [(); 2].map(|()| worker(folder, &["--join", &address]));
+    let (status, events, errors) = master.end();
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+    assert_eq!(status, Some(0), "{errors}");
+    events
+}
+
+#[test]
+fn a_run_ends_after_as_many_steps_as_it_was_told() {
+    for mode in ["sync", "averaging", "shared"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let events = two_train(folder.path(), &["--mode", mode, "--min-workers", "2", "--set", "train.steps=70"]);
+        let finished = events.last().expect("events");
+        // An epoch is 60 steps, the last of which has fewer examples.
+        assert_eq!(finished["examples"], EXAMPLES + 10 * 24, "{mode}");
+        assert_eq!(finished["epochs"], 2, "{mode}");
+        assert!(finished["accuracy"].is_number(), "{mode}: {finished}");
+    }
 }
 
 #[test]
@@ -299,12 +362,7 @@ fn a_run_ends_early_with_its_best_model_and_saves_by_the_clock() {
         let folder = tempfile::tempdir().expect("a folder");
         let stopping = "train.early_stopping={ metric = \"accuracy\", target = 0.96 }";
         let often = ["--set", "train.epochs=5000", "--set", "train.checkpoint.minutes=0.0005", "--set", stopping];
-        let mut master = master(folder.path(), &[&["--mode", mode][..], &often].concat());
-        let address = address(&mut master);
-        let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
-        let (status, events, errors) = master.end();
-        workers.into_iter().for_each(|worker| drop(left_well(worker)));
-        assert_eq!(status, Some(0), "{errors}");
+        let events = two_train(folder.path(), &[&["--mode", mode][..], &often].concat());
         let finished = events.last().expect("events");
         assert!(text(&finished["ended_early"]).contains("as good as asked for"), "{finished}");
         let accuracy = finished["accuracy"].as_f64().expect("a number");

@@ -66,7 +66,7 @@ impl Office<'_> {
         };
         let epoch = term.ends.remove(&end)?;
         term.ends.retain(|end, _| *end > round);
-        let is_last = epoch + 1 == self.trainer.options().epochs;
+        let is_last = epoch + 1 == term.epochs;
         let is_wanted = !is_last && (epoch + 1) % self.trainer.options().evaluate_every == 0;
         let (state, _) = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
         Some((epoch, state))
@@ -95,7 +95,7 @@ impl Office<'_> {
         let read = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1);
         let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
         let mut scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
-        let epochs = if term.enough.is_some() { term.epoch + 1 } else { self.trainer.options().epochs };
+        let epochs = if term.enough.is_some() { term.epoch + 1 } else { term.epochs };
         let mut is_best = true;
         if let Some(scores) = &scores {
             tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });

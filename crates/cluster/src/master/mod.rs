@@ -20,7 +20,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
-use paceline_train::{Event, Job, Scores, Stop, TrainOptions};
+use paceline_train::{Event, Job, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
 use crate::mode::RunMode;
@@ -93,7 +93,6 @@ pub fn run_master(
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
     let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
     let train = trainer.options();
-    follows(train)?;
     trainer.can_stop_early()?;
     let mode = RunMode::of(train)?;
     let normaliser = trainer.fit_normaliser()?;
@@ -137,7 +136,12 @@ pub fn run_master(
         Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
         None => None,
     };
-    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, &mode, Schedule::new(data.examples, train.epochs, share)));
+    let work = Schedule::new(data.examples, train.epochs, share);
+    let work = match train.steps {
+        Some(steps) => work.at_most(steps, train.global_batch.ok_or(ClusterError::StepsOfNoSize)? as u64),
+        None => work,
+    };
+    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, &mode, work));
 
     let record = RunRecord {
         run: begun.run,
@@ -160,7 +164,7 @@ pub fn run_master(
         run: format!("{:016x}", begun.run),
         term: leadership.term,
         mode: mode.name().into(),
-        epochs: train.epochs,
+        epochs: begun.rest.epochs(),
         examples: data.examples,
         ..RunStatus::default()
     });
@@ -221,12 +225,4 @@ pub fn run_master(
     // Until here: the tracker goes with the run, and its orders with it.
     drop((tracker, orders));
     outcome
-}
-
-/// Fails with the first setting that would be silently left aside.
-fn follows(train: &TrainOptions) -> Result<(), ClusterError> {
-    match train.steps {
-        Some(_) => Err(ClusterError::NotFollowed { setting: "train.steps" }),
-        None => Ok(()),
-    }
 }

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, after, never, select, unbounded};
 use paceline_data::Normaliser;
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{
-    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule,
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, MemberOptions, Now, Operator, Round, Schedule, Slots,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
 use paceline_exchange::{Frame, MasterRules};
@@ -29,14 +29,16 @@ use crate::wire::{JobText, Word};
 
 /// How often it looks whether it still leads, and whether it was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// States that are judged at once. While so many are, epochs end unjudged.
+const JUDGED_AT_ONCE: usize = 4;
 /// Steps of a lease in `shared`: a second or so of work, far more than it takes to get the next one.
 const STEPS_PER_LEASE: u64 = 16;
 /// How long the certificate of a member holds.
 const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
 
 /// The end of an epoch that a run goes on from: its checkpoint was written before it was judged.
-fn unjudged(begun: &Begun, examples: u64) -> BTreeMap<Round, u64> {
-    let is_at_an_end = begun.is_resumed && begun.rest.epoch() > 0 && begun.rest.left() == examples;
+fn unjudged(begun: &Begun) -> BTreeMap<Round, u64> {
+    let is_at_an_end = begun.is_resumed && begun.rest.epoch() > 0 && begun.rest.is_at_its_start();
     is_at_an_end.then(|| (begun.round, begun.rest.epoch() - 1)).into_iter().collect()
 }
 
@@ -64,7 +66,7 @@ pub(super) struct Office<'a> {
 pub(super) struct Known {
     pub(super) link: LinkId,
     pub address: String,
-    pub slots: usize,
+    pub slots: Slots,
     /// In `shared`: what it last said of its messages.
     pub traffic: Option<Traffic>,
 }
@@ -95,6 +97,8 @@ pub(super) struct Term {
     pub(super) saved: Option<Instant>,
     /// When the last one by the clock was asked for.
     pub(super) asked_to_save: Instant,
+    /// Epochs that there are, the last one perhaps in part.
+    pub(super) epochs: u64,
     pub(super) is_stopping: bool,
     pub(super) ended: Option<Option<String>>,
 }
@@ -117,6 +121,7 @@ impl Office<'_> {
             }
         };
         self.events.master(&machine);
+        let epochs = begun.rest.epochs();
         let steps_per_epoch =
             (self.trainer.train_source().examples() as u64).div_ceil(options.step_examples().max(1) as u64);
         tell(&Event::Started {
@@ -125,12 +130,12 @@ impl Office<'_> {
             parameters: self.trainer.network().parameter_count(),
             examples: self.trainer.train_source().examples(),
             steps_per_epoch,
-            epochs: options.epochs,
-            steps: steps_per_epoch.saturating_mul(options.epochs),
+            epochs,
+            steps: steps_per_epoch.saturating_mul(epochs).min(options.steps.unwrap_or(u64::MAX)),
             resumed_at: if begun.is_resumed { self.mode.iteration(begun.round) } else { 0 },
             instructions: paceline_nn::Instructions::detect().name(),
         });
-        let ends = unjudged(&begun, self.trainer.train_source().examples() as u64);
+        let ends = unjudged(&begun);
         let mut term = Term {
             machine,
             began: Instant::now(),
@@ -142,6 +147,7 @@ impl Office<'_> {
             states: BTreeMap::new(),
             checkpoint: (begun.round, begun.state),
             epoch: begun.rest.epoch(),
+            epochs,
             epoch_began_at: begun.round,
             ends,
             tally: Tally::new(),
@@ -184,7 +190,9 @@ impl Office<'_> {
                     self.look(&mut term, tell)?;
                 }
                 // The state at the end of an epoch is judged beside the training.
-                if let Some((epoch, state)) = self.due_for_judging(&mut term) {
+                if judging < JUDGED_AT_ONCE
+                    && let Some((epoch, state)) = self.due_for_judging(&mut term)
+                {
                     let (judge, trainer, normaliser) = (judge.clone(), self.trainer, self.normaliser.clone());
                     judging += 1;
                     scope.spawn(move || {
@@ -266,9 +274,9 @@ impl Office<'_> {
         };
         let Some(member) = term.links.get(&link).copied() else {
             return match word {
-                Word::Hello { token, known_term, version, slots } => {
+                Word::Hello { token, known_term, version } => {
                     let refusal = self.refusal(token.as_deref(), known_term, &version);
-                    self.welcome(term, link, refusal, slots, tell)
+                    self.welcome(term, link, refusal, tell)
                 }
                 _ => {
                     self.transport.close(link, "expected a worker that says hello");
@@ -282,10 +290,11 @@ impl Office<'_> {
         }
         match word {
             Word::ToMaster(said) => {
-                if let ToMaster::Ready { address, .. } = &said
+                if let ToMaster::Ready { address, slots, .. } = &said
                     && let Some(known) = term.members.get_mut(&member)
                 {
                     known.address.clone_from(address);
+                    known.slots = *slots;
                 }
                 self.feed(term, MasterEvent::Said(member, said), tell)?;
             }
@@ -364,7 +373,6 @@ impl Office<'_> {
         term: &mut Term,
         link: LinkId,
         refusal: Option<String>,
-        slots: usize,
         tell: &mut dyn FnMut(&Event),
     ) -> Result<(), ClusterError> {
         if let Some(reason) = refusal {
@@ -383,7 +391,7 @@ impl Office<'_> {
             is_shared: matches!(self.mode, RunMode::Shared { .. }),
             identity: identity.map(|identity| identity.reveal_bytes()),
         };
-        term.members.insert(incarnation, Known { link, address: String::new(), slots, traffic: None });
+        term.members.insert(incarnation, Known { link, address: String::new(), slots: 0, traffic: None });
         term.links.insert(link, incarnation);
         self.send(term, link, &welcome, &[]);
         self.feed(term, MasterEvent::Joined(incarnation), tell)
@@ -461,7 +469,7 @@ impl Office<'_> {
         };
         let progress = progress_at(&self.mode, round, rest.epoch());
         let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-        let is_finished = rest.clone().take(1).is_none() || term.enough.is_some();
+        let is_finished = rest.clone().take(&[1]).is_none() || term.enough.is_some();
         let (run, of, judged) = (self.record.run, self.record.term, term.judging.kept());
         let saved = self.keep.save(model, velocity, run, of, round, rest, is_finished, judged);
         let path = match saved {

@@ -55,7 +55,11 @@ impl Office<'_> {
                 let places = spans.iter().map(|span| (span.start, span.end)).collect();
                 tell(&Event::SetAside { epoch: *epoch, examples, places });
             }
-            Told::RolledBack { to, from, .. } => tell(&Event::RolledBack { from: *from, to: *to }),
+            Told::RolledBack { to, from, .. } => {
+                // Epochs that ended behind it end again.
+                term.ends.retain(|end, _| end <= to);
+                tell(&Event::RolledBack { from: *from, to: *to });
+            }
             Told::Waiting { members, needed } => tell(&Event::Waiting { workers: *members, needed: *needed }),
             Told::Paused(paused) => tell(&Event::OnHold { paused: *paused }),
             Told::NotSaved { round, reason } => tell(&Event::NotSaved { round: *round, reason: reason.clone() }),

@@ -51,8 +51,8 @@ pub(super) fn metrics(status: &RunStatus) -> String {
     text.family(Gauge, "paceline_worker_heard_seconds", "Seconds since a worker was last heard of.", heard);
     let rounds = members(|member| member.round as f64);
     text.family(Gauge, "paceline_worker_round", "Last round that a worker has completed.", rounds);
-    let slots = members(|member| member.slots as f64);
-    text.family(Gauge, "paceline_worker_slots", "Replicas that a worker trains.", slots);
+    let slots = members(|member| f64::from(member.slots));
+    text.family(Gauge, "paceline_worker_slots", "Workers that a worker process stands for.", slots);
 
     if let Some(checkpoint) = &status.checkpoint {
         text.single(Gauge, "paceline_checkpoint_round", "Round of the last checkpoint.", checkpoint.round as f64);

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use paceline_exchange::rounds::Slots;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Decisions;
@@ -73,8 +74,8 @@ pub struct MemberStatus {
     pub heard_ms_ago: u64,
     /// The last round that it has completed; in `shared`, the last lease.
     pub round: u64,
-    /// Replicas that it trains.
-    pub slots: usize,
+    /// Workers that it stands for.
+    pub slots: Slots,
     /// Leases that it holds and is not known to have done.
     pub leases: usize,
 }

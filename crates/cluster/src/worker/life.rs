@@ -50,7 +50,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Life<'a> {
     transport: &'a mut TcpTransport,
     inbox: &'a Receiver<TransportEvent>,
-    options: &'a WorkerOptions,
+    pub(super) options: &'a WorkerOptions,
     address: &'a str,
     stop: &'a Stop,
     record: &'a mut Record,
@@ -220,7 +220,7 @@ impl<'a> Life<'a> {
                     _ => self.options.token.as_ref().map(|token| token.reveal()),
                 };
                 let version = env!("CARGO_PKG_VERSION").to_owned();
-                let hello = Word::Hello { token, known_term: self.known_term, slots: self.options.slots, version };
+                let hello = Word::Hello { token, known_term: self.known_term, version };
                 self.send(self.master, &hello, &[]);
             }
             TransportEvent::Opened { link } => {
@@ -367,16 +367,19 @@ impl<'a> Life<'a> {
     fn begin_to_prepare(&mut self, job: JobText, prepared: &mut Option<Prepared>) -> Result<(), ClusterError> {
         match prepared.take().filter(|prepared| prepared.job == job) {
             Some(ready) => self.take_prepared(ready, prepared),
-            None => self.preparing = Some(Prepared::begin(job, self.options.slots, self.options.open.clone())?),
+            None => {
+                self.preparing = Some(Prepared::begin(job, self.options.standing_for(), self.options.open.clone())?)
+            }
         }
         Ok(())
     }
 
     fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>) {
-        let (proof, was) = (ready.proof.clone(), ready.former.as_ref().map(|former| former.incarnation));
+        let (data, was) = (ready.proof.clone(), ready.former.as_ref().map(|former| former.incarnation));
         *prepared = Some(ready);
         let address = self.transport.local_address().to_owned();
-        self.feed(MemberEvent::DataRead(proof, address, was), prepared);
+        let slots = self.options.standing_for();
+        self.feed(MemberEvent::DataRead { data, address, was, slots }, prepared);
     }
 
     fn take_numbers(

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{Incarnation, Term};
+use paceline_exchange::rounds::{Incarnation, MOST_SLOTS, Slots, Term};
 use paceline_train::Stop;
 use serde::Serialize;
 
@@ -50,8 +50,8 @@ pub struct WorkerOptions {
     pub target: Target,
     /// Proves that it may join; that of a join string goes first.
     pub token: Option<Token>,
-    /// Threads that it lends.
-    pub slots: usize,
+    /// Workers that it stands for: threads that share what it takes, which is so many times what one would.
+    pub slots: Slots,
     /// Where it listens for its peers.
     pub listen: String,
     /// What peers connect to, if that is not where it listens.
@@ -67,6 +67,13 @@ pub struct WorkerOptions {
     pub keep_state: Option<std::path::PathBuf>,
     /// How long it looks for a master that is gone.
     pub patience: Duration,
+}
+
+impl WorkerOptions {
+    /// Its slots, of which there is one at least and no more than count.
+    fn standing_for(&self) -> Slots {
+        self.slots.clamp(1, MOST_SLOTS)
+    }
 }
 
 /// What a worker tells.

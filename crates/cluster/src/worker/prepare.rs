@@ -4,6 +4,7 @@ use std::path::{Component, Path};
 
 use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
+use paceline_exchange::rounds::Slots;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_train::{Job, RoundMode, RoundReplica, SharedReplica};
 
@@ -30,7 +31,7 @@ impl Prepared {
     /// Begins; what comes out is received once.
     pub(super) fn begin(
         job: JobText,
-        slots: usize,
+        slots: Slots,
         open: OpenOptions,
     ) -> Result<Receiver<Result<Self, ClusterError>>, ClusterError> {
         let (sender, receiver) = bounded(1);
@@ -42,14 +43,14 @@ impl Prepared {
         Ok(receiver)
     }
 
-    fn read(text: JobText, slots: usize, open: &OpenOptions) -> Result<Self, ClusterError> {
+    fn read(text: JobText, slots: Slots, open: &OpenOptions) -> Result<Self, ClusterError> {
         let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
         for spec in [Some(&job.data.train), job.data.test.as_ref()].into_iter().flatten() {
             within_root(spec)?;
         }
         let trainer = job.trainer(None, false, open)?;
         let proof = prove(&**trainer.train_source())?;
-        let (normaliser, slots) = (trainer.fit_normaliser()?, slots.max(1));
+        let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
         let (replica, nothing) = match RunMode::of(trainer.options())? {
             RunMode::Rounds(mode) => {
                 let replica = RoundReplica::new(&trainer, mode, slots, normaliser)?;

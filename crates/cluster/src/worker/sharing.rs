@@ -57,7 +57,7 @@ impl Life<'_> {
                     |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
                 task(StreamTask::Adopt { state, void: former.and_then(of) })?;
             }
-            Act::Members(members) => task(StreamTask::Members(members))?,
+            Act::Count(part) => task(StreamTask::Count(part))?,
         }
         Ok(())
     }
@@ -84,9 +84,9 @@ impl Life<'_> {
                 self.stream.arrived = Some(numbers.into());
             }
             PeerWord::Snapshot { round, .. } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
-            PeerWord::Running => {
+            PeerWord::Running { slots } => {
                 let running = read_values(numbers).map_err(|error| error.to_string())?;
-                let task = Task::Stream(self.me(), StreamTask::MeetRunning(running));
+                let task = Task::Stream(self.me(), StreamTask::MeetRunning(running, *slots));
                 // Without the thread there is nothing to keep together.
                 let _ = ready.compute.tasks.send(task);
             }
@@ -109,9 +109,9 @@ impl Life<'_> {
                 }
                 self.feed(MemberEvent::Sharing(Happened::Stepped { bytes }), prepared);
                 if !running.is_empty() {
-                    let numbers = write_values(&running);
+                    let (numbers, slots) = (write_values(&running), self.options.standing_for());
                     for peer in self.links.peers() {
-                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running), &numbers);
+                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running { slots }), &numbers);
                     }
                 }
                 self.report();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paceline_exchange::rounds::{Incarnation, Span};
+use paceline_exchange::rounds::{Incarnation, Part, Slots, Span};
 use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
 use paceline_train::{SharedReplica, Traffic};
@@ -30,8 +30,8 @@ pub(super) enum StreamTask {
         state: Vec<u8>,
         void: Option<Vec<Bytes>>,
     },
-    Members(usize),
-    MeetRunning(Vec<f32>),
+    Count(Part),
+    MeetRunning(Vec<f32>, Slots),
 }
 
 /// What it has done.
@@ -61,12 +61,13 @@ pub(super) fn carry_out_in_stream(replica: &mut SharedReplica, of: Incarnation, 
             let void: Option<Vec<&[u8]>> = void.as_ref().map(|void| void.iter().map(|message| &message[..]).collect());
             replica.adopt(&state, void.as_deref()).err().and_then(refused)
         }
-        StreamTask::Members(members) => {
-            replica.set_members(members);
+        StreamTask::Count(Part { own, all }) => {
+            let slots = |all: u64| u32::try_from(all).unwrap_or(u32::MAX);
+            replica.count_for(slots(own), slots(all));
             None
         }
-        StreamTask::MeetRunning(running) => {
-            replica.meet_running(&running);
+        StreamTask::MeetRunning(running, slots) => {
+            replica.meet_running(&running, slots);
             None
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::planted::{Planted, has};
 use crate::rounds::Incarnation;
 
 /// A direct link that fails so often is given up: what the two say to each other goes through the master.
@@ -24,19 +25,22 @@ pub(crate) struct Edges {
     relayed: BTreeSet<Pair>,
 }
 
-/// What is done about a pair that has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is done about a pair that has failed, and what is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// The link is tried again.
-    Again,
-    /// The master carries what they say.
-    Relay,
+    /// A new view, in which the link is tried again or the master carries what they say.
+    View(String),
     /// This one goes.
-    Evict(Incarnation),
+    Evict(Incarnation, String),
 }
 
 impl Edges {
-    pub(crate) fn fail(&mut self, a: Incarnation, b: Incarnation) -> Remedy {
+    /// Both reach the master, but not each other: the link is tried again, then the master carries what they say.
+    pub(crate) fn fail(&mut self, a: Incarnation, b: Incarnation, planted: Option<Planted>) -> Remedy {
+        let apart = format!("workers {a} and {b} do not reach each other");
+        if has(planted, Planted::NeverRelays) {
+            return Remedy::View(apart);
+        }
         let failures = self.failures.entry(pair(a, b)).or_default();
         *failures += 1;
         if *failures >= FAILURES_UNTIL_EVICTED {
@@ -44,13 +48,15 @@ impl Edges {
                 self.failures.iter().filter(|((a, b), _)| *a == of || *b == of).map(|(_, failures)| failures).sum()
             };
             // Who fails with more of the others, and of equals the one that came later.
-            return Remedy::Evict(if (all(a), a) > (all(b), b) { a } else { b });
+            let (evicted, other) = if (all(a), a) > (all(b), b) { (a, b) } else { (b, a) };
+            let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
+            return Remedy::Evict(evicted, reason);
         }
         if *failures < FAILURES_UNTIL_RELAYED {
-            return Remedy::Again;
+            return Remedy::View(apart);
         }
         self.relayed.insert(pair(a, b));
-        Remedy::Relay
+        Remedy::View(format!("{apart}: what they say goes through the master"))
     }
 
     /// All of these have got something done together: none of their links is broken any more.
@@ -73,14 +79,6 @@ impl Edges {
 /// Stands for the address of a peer that is reached through the master.
 pub const THROUGH_THE_MASTER: &str = "";
 
-/// What a view tells about such a pair.
-pub(crate) fn apart(a: Incarnation, b: Incarnation, remedy: Remedy) -> String {
-    match remedy {
-        Remedy::Relay => format!("workers {a} and {b} do not reach each other: what they say goes through the master"),
-        _ => format!("workers {a} and {b} do not reach each other"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,15 +86,16 @@ mod tests {
     #[test]
     fn a_pair_is_tried_again_then_relayed_then_parted() {
         let mut edges = Edges::default();
-        assert_eq!(edges.fail(2, 1), Remedy::Again);
+        let is_again = |remedy: Remedy| matches!(remedy, Remedy::View(reason) if !reason.contains("master"));
+        assert!(is_again(edges.fail(2, 1, None)));
         edges.work(&[1, 2, 3]);
-        assert_eq!(edges.fail(1, 2), Remedy::Again, "it has worked in between");
+        assert!(is_again(edges.fail(1, 2, None)), "it has worked in between");
         assert_eq!(edges.address(1, 2, "a".into()), "a");
-        assert_eq!(edges.fail(2, 1), Remedy::Relay);
+        assert!(!is_again(edges.fail(2, 1, None)));
         assert_eq!(edges.address(1, 2, "a".into()), THROUGH_THE_MASTER);
         assert_eq!(edges.address(1, 3, "a".into()), "a");
-        edges.fail(1, 2);
-        assert_eq!(edges.fail(1, 2), Remedy::Evict(2));
+        edges.fail(1, 2, None);
+        assert!(matches!(edges.fail(1, 2, None), Remedy::Evict(2, _)));
         edges.forget(2);
         assert_eq!(edges, Edges::default());
     }

@@ -5,6 +5,6 @@ mod roster;
 mod touch;
 
 pub use edges::THROUGH_THE_MASTER;
-pub(crate) use edges::{Edges, Remedy, apart};
+pub(crate) use edges::{Edges, Remedy};
 pub(crate) use roster::{Fault, Patience, Roster, Waiting};
 pub(crate) use touch::Touch;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rounds::{Incarnation, MasterOptions, Now};
+use crate::rounds::{Incarnation, MOST_SLOTS, MasterOptions, Now, Slots};
 
 /// A worker that has joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Candidate {
     /// None until its data is proved.
     address: Option<String>,
+    slots: Slots,
     heard: Now,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub(crate) fn join(&mut self, member: Incarnation, now: Now) {
-        self.candidates.insert(member, Candidate { address: None, heard: now });
+        self.candidates.insert(member, Candidate { address: None, slots: 1, heard: now });
     }
 
     /// Whether it is known who speaks.
@@ -46,11 +47,15 @@ impl Roster {
         self.candidates.contains_key(&member)
     }
 
-    /// Its data is proved: it can be counted on.
-    pub(crate) fn admit(&mut self, member: Incarnation, address: String) {
+    /// Its data is proved: it can be counted on, for so many workers.
+    pub(crate) fn admit(&mut self, member: Incarnation, address: String, slots: Slots) {
         if let Some(candidate) = self.candidates.get_mut(&member) {
-            candidate.address = Some(address);
+            (candidate.address, candidate.slots) = (Some(address), slots.clamp(1, MOST_SLOTS));
         }
+    }
+
+    pub(crate) fn slots(&self, member: Incarnation) -> Slots {
+        self.candidates.get(&member).map_or(1, |candidate| candidate.slots)
     }
 
     /// Those that can be counted on, in order.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Incarnation, Plan, Round, ViewNumber};
+use super::{Incarnation, Plan, Round, Slots, ViewNumber};
 use crate::sharing::message::{Order, PeerWord, Report};
 
 /// What a worker's data is, so that all train on the same.
@@ -37,6 +37,8 @@ pub enum ToMaster {
         address: String,
         /// Who this process was before.
         was: Option<Incarnation>,
+        /// Workers that it stands for.
+        slots: Slots,
     },
     /// Still there; the number comes back in [`ToMember::Renew`].
     Beat {

@@ -28,7 +28,7 @@ mod told;
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
 pub use member::{Member, MemberAction, MemberEvent, MemberOptions, WorkNumber};
 pub use plan::Plan;
-pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, Schedule, Share, Span};
+pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Share, Slots, Span};
 pub use told::Told;
 
 /// Why a run ends that must not leave examples out.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Assignment, Incarnation, Round, Schedule, Span, ViewNumber};
+use super::{Assignment, Incarnation, Round, Schedule, Slots, Span, ViewNumber};
 
 /// A view: who is in it, what its first round is, and how the rounds behind that one follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,8 @@ pub struct Plan {
     pub view: ViewNumber,
     /// Its members, in the order in which contributions are summed.
     pub members: Vec<Incarnation>,
+    /// The slots of each.
+    pub slots: Vec<Slots>,
     /// Its first round.
     pub first: Round,
     /// What the members take in that round; none when there is nothing left to do.
@@ -22,17 +24,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The first plan of a term: the round after one whose state is known.
-    pub fn begin(view: ViewNumber, members: Vec<Incarnation>, first: Round, mut rest: Schedule) -> Self {
-        let assignment = if members.is_empty() { None } else { rest.take(members.len()) };
-        Self { view, members, first, assignment, rest, aside: Vec::new() }
+    /// The first plan of a term, before anybody is there: the round after one whose state is known.
+    pub fn begin(view: ViewNumber, first: Round, rest: Schedule) -> Self {
+        Self { view, members: Vec::new(), slots: Vec::new(), first, assignment: None, rest, aside: Vec::new() }
+    }
+
+    /// Whether its parts are of one length, as those of a plan that a master has made are.
+    pub fn is_sound(&self) -> bool {
+        let members = self.members.len();
+        let is_cut = |assignment: &Assignment| assignment.slices.len() == members;
+        self.slots.len() == members && self.assignment.as_ref().is_none_or(is_cut)
     }
 
     /// What is taken in a round that is not before the first, and what is left behind it.
     pub fn at(&self, round: Round) -> (Option<Assignment>, Schedule) {
         let (mut assignment, mut rest) = (self.assignment.clone(), self.rest.clone());
         for _ in self.first..round {
-            assignment = rest.take(self.members.len());
+            assignment = rest.take(&self.slots);
             if assignment.is_none() {
                 break;
             }
@@ -40,25 +48,26 @@ impl Plan {
         (assignment, rest)
     }
 
-    /// The plan of other members from a round on: who stays keeps what they took in it, so that work that is done is not
-    /// done again; what the others took comes back, or is set aside. `void` was set aside by plans that did not come to be; `blame`
-    /// tells what a member that is gone may have been lost because of.
+    /// The plan of other members, with their slots, from a round on: who stays keeps what they took in it, so that work that is
+    /// done is not done again; what the others took comes back, or is set aside. `void` was set aside by plans that did not come
+    /// to be; `blame` tells what a member that is gone may have been lost because of.
     pub fn change(
         &self,
         view: ViewNumber,
-        members: Vec<Incarnation>,
+        crew: &[(Incarnation, Slots)],
         first: Round,
         void: &[(u64, Span)],
         blame: impl Fn(Incarnation) -> Blame,
     ) -> Plan {
+        let (members, slots): (Vec<Incarnation>, Vec<Slots>) = crew.iter().copied().unzip();
         let (assignment, mut rest) = self.at(first);
         for (epoch, span) in void {
             rest.mark(*epoch, &[Span { losses: span.losses - 1, ..*span }]);
         }
         let Some(before) = assignment else {
             // Nobody had begun, or everything is done.
-            let assignment = if self.members.is_empty() { rest.take(members.len()) } else { None };
-            return Plan { view, members, first, assignment, rest, aside: Vec::new() };
+            let assignment = if self.members.is_empty() { rest.take(&slots) } else { None };
+            return Plan { view, members, slots, first, assignment, rest, aside: Vec::new() };
         };
         let ahead = self.at(first + 1).0;
         let mut aside = Vec::new();
@@ -84,8 +93,8 @@ impl Plan {
         let ends_epoch = rest.left() == 0 && rest.epoch() == before.epoch;
         let kept = Assignment { epoch: before.epoch, slices, ends_epoch };
         // A round in which nobody who is left takes anything need not be held.
-        let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(members.len()) };
-        Plan { view, members, first, assignment, rest, aside }
+        let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(&slots) };
+        Plan { view, members, slots, first, assignment, rest, aside }
     }
 }
 
@@ -110,6 +119,14 @@ mod tests {
     use super::super::Share;
     use super::*;
 
+    fn plan_of(members: &[Incarnation], rest: Schedule) -> Plan {
+        Plan::begin(0, 1, rest).change(1, &crew(members), 1, &[], |_| Blame::Nothing)
+    }
+
+    fn crew(members: &[Incarnation]) -> Vec<(Incarnation, Slots)> {
+        members.iter().map(|member| (*member, 1)).collect()
+    }
+
     fn taken(assignment: &Option<Assignment>) -> Vec<Vec<(u64, u64)>> {
         let slices = assignment.iter().flat_map(|a| &a.slices);
         slices.map(|slice| slice.iter().map(|s| (s.start, s.end)).collect()).collect()
@@ -117,8 +134,8 @@ mod tests {
 
     #[test]
     fn who_stays_keeps_what_they_took_and_the_rest_comes_back() {
-        let plan = Plan::begin(1, vec![7, 8, 9], 1, Schedule::new(30, 1, Share::Each(2)));
-        let changed = plan.change(2, vec![7, 9, 12], 3, &[], |_| Blame::Round { overlap: false });
+        let plan = plan_of(&[7, 8, 9], Schedule::new(30, 1, Share::Each(2)));
+        let changed = plan.change(2, &crew(&[7, 9, 12]), 3, &[], |_| Blame::Round { overlap: false });
         assert_eq!(changed.aside, []);
         assert_eq!(taken(&changed.assignment), [vec![(12, 14)], vec![(16, 18)], vec![]]);
         assert_eq!(taken(&changed.at(4).0), [vec![(14, 16)], vec![(18, 20)], vec![(20, 22)]]);
@@ -126,8 +143,8 @@ mod tests {
 
     #[test]
     fn who_had_contributed_is_blamed_for_the_next_round() {
-        let plan = Plan::begin(1, vec![7, 8], 1, Schedule::new(30, 1, Share::Each(2)));
-        let changed = plan.change(2, vec![7], 1, &[], |_| Blame::Next);
+        let plan = plan_of(&[7, 8], Schedule::new(30, 1, Share::Each(2)));
+        let changed = plan.change(2, &crew(&[7]), 1, &[], |_| Blame::Next);
         assert_eq!((taken(&changed.assignment), &changed.aside), (vec![vec![(0, 2)]], &vec![]));
         let next = changed.at(2).0.expect("a round").slices;
         assert_eq!(next, [[Span { start: 2, end: 4, losses: 0 }]], "what it gave is given back without blame");
@@ -137,17 +154,17 @@ mod tests {
 
     #[test]
     fn a_straggler_stays_and_gives_back_what_it_took() {
-        let plan = Plan::begin(1, vec![7, 8], 1, Schedule::new(8, 1, Share::Each(2)));
+        let plan = plan_of(&[7, 8], Schedule::new(8, 1, Share::Each(2)));
         let blame = |member| if member == 8 { Blame::Slow } else { Blame::Nothing };
-        let changed = plan.change(2, vec![7, 8], 1, &[], blame);
+        let changed = plan.change(2, &crew(&[7, 8]), 1, &[], blame);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)], vec![]]);
         assert_eq!(taken(&changed.at(2).0), [vec![(2, 4)], vec![(4, 6)]]);
     }
 
     #[test]
     fn what_was_set_aside_stays_so_when_its_plan_does_not_come_to_be() {
-        let plan = Plan::begin(1, vec![7], 1, Schedule::new(8, 1, Share::Each(2)));
-        let changed = plan.change(3, vec![8], 1, &[(0, Span { start: 2, end: 6, losses: 2 })], |_| Blame::Nothing);
+        let plan = plan_of(&[7], Schedule::new(8, 1, Share::Each(2)));
+        let changed = plan.change(3, &crew(&[8]), 1, &[(0, Span { start: 2, end: 6, losses: 2 })], |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]]);
         assert_eq!(taken(&changed.at(2).0), [vec![(6, 8)]]);
         assert_eq!(changed.aside, [], "it was told before");
@@ -155,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_round_that_nobody_holds_any_more_begins_anew() {
-        let plan = Plan::begin(1, vec![7], 1, Schedule::new(4, 1, Share::Each(2)));
-        let changed = plan.change(2, vec![8], 1, &[], |_| Blame::Nothing);
+        let plan = plan_of(&[7], Schedule::new(4, 1, Share::Each(2)));
+        let changed = plan.change(2, &crew(&[8]), 1, &[], |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]], "nothing is taken from what nobody lost");
         assert_eq!(taken(&changed.at(3).0), Vec::<Vec<(u64, u64)>>::new());
     }

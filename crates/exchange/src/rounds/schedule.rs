@@ -27,21 +27,56 @@ impl Span {
     }
 }
 
+/// Workers that one process stands for: a member with two takes twice as much as one with one.
+pub type Slots = u32;
+
+/// No process stands for more.
+pub const MOST_SLOTS: Slots = 1024;
+
+/// One member's slots, and those of all members of its view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its own.
+    pub own: u64,
+    /// Those of all.
+    pub all: u64,
+}
+
+impl Part {
+    /// That of the member at a place. One that is nowhere is taken for one that is alone.
+    pub fn of(slots: &[Slots], place: Option<usize>) -> Self {
+        let own = place.and_then(|place| slots.get(place));
+        own.map_or(Self { own: 1, all: 1 }, |own| Self { own: u64::from(*own), all: sum(slots) })
+    }
+}
+
+fn sum(slots: &[Slots]) -> u64 {
+    slots.iter().copied().map(u64::from).sum()
+}
+
 /// How many examples a round takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Share {
-    /// So many for each member.
+    /// So many for each slot.
     Each(u64),
     /// So many for all of them together.
     Together(u64),
 }
 
 impl Share {
-    /// Examples that one of so many members takes.
-    pub fn each(&self, members: usize) -> u64 {
+    /// Examples that a member takes.
+    pub fn each(&self, part: Part) -> u64 {
         match self {
-            Share::Each(each) => (*each).max(1),
-            Share::Together(all) => (all / members.max(1) as u64).max(1),
+            Share::Each(each) => each.saturating_mul(part.own).max(1),
+            Share::Together(all) => (all.saturating_mul(part.own) / part.all.max(1)).max(1),
+        }
+    }
+
+    /// Examples that members with so many slots take together.
+    pub fn together(&self, slots: u64) -> u64 {
+        match self {
+            Share::Each(each) => each.saturating_mul(slots).max(1),
+            Share::Together(all) => (*all).max(1),
         }
     }
 }
@@ -69,6 +104,12 @@ impl Assignment {
 pub struct Schedule {
     examples: u64,
     epochs: u64,
+    /// Examples of the last epoch that are taken, if not all.
+    #[serde(default)]
+    in_the_last: Option<u64>,
+    /// In `shared`: steps of all members that were given out, in parts of [`STEP`].
+    #[serde(default)]
+    pace: u64,
     share: Share,
     epoch: u64,
     cursor: u64,
@@ -78,13 +119,63 @@ pub struct Schedule {
     marks: Vec<(u64, Span)>,
 }
 
+/// A step is so many parts.
+const STEP: u64 = 1 << 20;
+
+fn parts(examples: u64, step: u64) -> u64 {
+    examples.saturating_mul(STEP) / step.max(1)
+}
+
 /// A span that was lost with so many members is set aside: it may be what kills them.
 pub const LOSSES_UNTIL_SET_ASIDE: u8 = 2;
 
 impl Schedule {
     /// All epochs, from the first example on.
     pub fn new(examples: u64, epochs: u64, share: Share) -> Self {
-        Self { examples, epochs, share, epoch: 0, cursor: 0, holes: VecDeque::new(), marks: Vec::new() }
+        let (holes, marks) = (VecDeque::new(), Vec::new());
+        Self { examples, epochs, in_the_last: None, pace: 0, share, epoch: 0, cursor: 0, holes, marks }
+    }
+
+    /// No more than so many steps of so many examples, of which the last of an epoch may have fewer.
+    pub fn at_most(mut self, steps: u64, step: u64) -> Self {
+        let (steps, step) = (steps.max(1), step.max(1));
+        let in_an_epoch = self.examples.div_ceil(step).max(1);
+        let (whole, more) = (steps / in_an_epoch, steps % in_an_epoch);
+        if whole < self.epochs {
+            (self.epochs, self.in_the_last) = if more == 0 { (whole, None) } else { (whole + 1, Some(more * step)) };
+        }
+        self
+    }
+
+    /// Epochs that there are, the last one perhaps in part.
+    pub fn epochs(&self) -> u64 {
+        self.epochs
+    }
+
+    /// Whether nothing of the epoch was taken.
+    pub fn is_at_its_start(&self) -> bool {
+        self.left() == self.in_this_epoch()
+    }
+
+    /// Examples of the epoch that are taken sooner or later.
+    fn in_this_epoch(&self) -> u64 {
+        let is_last = self.epoch + 1 == self.epochs;
+        self.in_the_last.filter(|_| is_last).map_or(self.examples, |some| some.min(self.examples))
+    }
+
+    /// Steps of all members that were given out to one after the other.
+    pub fn steps(&self) -> u64 {
+        self.pace / STEP
+    }
+
+    /// So many examples were given out, of steps of so many.
+    pub fn go_on(&mut self, examples: u64, step: u64) {
+        self.pace = self.pace.saturating_add(parts(examples, step));
+    }
+
+    /// They came back.
+    pub fn slow_down(&mut self, examples: u64, step: u64) {
+        self.pace = self.pace.saturating_sub(parts(examples, step));
     }
 
     /// The epoch that is being taken.
@@ -99,21 +190,25 @@ impl Schedule {
             false => 0,
         };
         let aside: u64 = self.marks.iter().filter(|(epoch, _)| *epoch == self.epoch).map(|(_, span)| aside(span)).sum();
-        self.examples - self.cursor - aside + self.holes.iter().map(Span::len).sum::<u64>()
+        self.in_this_epoch() - self.cursor - aside + self.holes.iter().map(Span::len).sum::<u64>()
     }
 
     /// What the members of a view take in the next round; none when all epochs are done.
-    pub fn take(&mut self, members: usize) -> Option<Assignment> {
+    pub fn take(&mut self, slots: &[Slots]) -> Option<Assignment> {
         if self.left() == 0 && !self.next_epoch() {
             return None;
         }
-        let count = members as u64;
-        let wanted = match self.share {
-            Share::Each(each) => each.saturating_mul(count),
-            Share::Together(all) => all,
+        let all = sum(slots);
+        let total = self.share.together(all).min(self.left());
+        let mut before = 0;
+        let mut slice = |own: &Slots| {
+            let (from, to) = (before, before + u64::from(*own));
+            before = to;
+            // Wide enough for any number of examples.
+            let up_to = |slots: u64| (u128::from(total) * u128::from(slots) / u128::from(all.max(1))) as u64;
+            self.cut(up_to(to) - up_to(from))
         };
-        let total = wanted.max(1).min(self.left());
-        let slices = (0..count).map(|n| self.cut(total * (n + 1) / count - total * n / count)).collect();
+        let slices = slots.iter().map(&mut slice).collect();
         Some(Assignment { epoch: self.epoch, slices, ends_epoch: self.left() == 0 })
     }
 
@@ -159,7 +254,7 @@ impl Schedule {
     /// What lies at the cursor: up to so many places that are all marked alike.
     fn advance(&mut self, wanted: u64) -> Span {
         let start = self.cursor;
-        let mut span = Span { start, end: self.examples.min(start + wanted), losses: 0 };
+        let mut span = Span { start, end: self.in_this_epoch().min(start + wanted), losses: 0 };
         for (_, mark) in self.marks.iter().filter(|(epoch, mark)| *epoch == self.epoch && mark.end > start) {
             if mark.start <= start {
                 (span.end, span.losses) = (span.end.min(mark.end), mark.losses);
@@ -218,7 +313,7 @@ impl Schedule {
             std::cmp::Ordering::Greater => return spans.to_vec(),
             std::cmp::Ordering::Equal => {}
         }
-        let ahead = Span { start: self.cursor, end: self.examples, losses: 0 };
+        let ahead = Span { start: self.cursor, end: self.in_this_epoch(), losses: 0 };
         let both = |span: &Span, left: &Span| {
             let (start, end) = (span.start.max(left.start), span.end.min(left.end));
             (start < end).then_some(Span { start, end, losses: span.losses })
@@ -262,7 +357,7 @@ mod tests {
         let mut schedule = Schedule::new(10, 2, Share::Each(2));
         let mut seen = [[0; 10]; 2];
         let mut ends = 0;
-        while let Some(round) = schedule.take(3) {
+        while let Some(round) = schedule.take(&[1; 3]) {
             for at in round.slices.iter().flatten().flat_map(|s| s.start..s.end) {
                 seen[round.epoch as usize][at as usize] += 1;
             }
@@ -272,24 +367,51 @@ mod tests {
     }
 
     #[test]
+    fn so_many_steps_are_whole_epochs_and_a_part_of_the_last() {
+        let taken = |steps| {
+            let mut schedule = Schedule::new(10, 3, Share::Together(4)).at_most(steps, 4);
+            let mut examples = Vec::new();
+            while let Some(round) = schedule.take(&[1, 1]) {
+                examples.push((round.epoch, round.examples(), round.ends_epoch));
+            }
+            examples
+        };
+        let epoch = |epoch| [(epoch, 4, false), (epoch, 4, false), (epoch, 2, true)];
+        assert_eq!(taken(3), epoch(0));
+        assert_eq!(taken(5), [&epoch(0)[..], &[(1, 4, false), (1, 4, true)]].concat());
+        assert_eq!(taken(1), [(0, 4, true)]);
+        assert_eq!(taken(100), [epoch(0), epoch(1), epoch(2)].concat(), "no more than there are");
+    }
+
+    #[test]
     fn a_short_last_round_is_shared_evenly() {
         let mut schedule = Schedule::new(7, 1, Share::Together(4));
-        assert_eq!(schedule.take(2).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 4)]]));
-        let last = schedule.take(2).expect("three are left");
+        assert_eq!(schedule.take(&[1; 2]).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 4)]]));
+        let last = schedule.take(&[1; 2]).expect("three are left");
         assert_eq!((last.slices, last.ends_epoch), (vec![vec![span(4, 5)], vec![span(5, 7)]], true));
+    }
+
+    #[test]
+    fn who_has_more_slots_takes_more() {
+        let mut schedule = Schedule::new(100, 1, Share::Together(8));
+        assert_eq!(schedule.take(&[1, 3]).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 8)]]));
+        let mut schedule = Schedule::new(100, 1, Share::Each(5));
+        assert_eq!(schedule.take(&[2, 1]).map(|r| r.slices), Some(vec![vec![span(0, 10)], vec![span(10, 15)]]));
+        let part = Part::of(&[1, 3], Some(1));
+        assert_eq!((Share::Together(8).each(part), Share::Each(5).each(part), Share::Each(5).together(4)), (6, 15, 20));
     }
 
     #[test]
     fn what_comes_back_is_taken_next_and_set_aside_when_it_is_lost_again() {
         let mut schedule = Schedule::new(8, 1, Share::Each(3));
-        let first = schedule.take(2).expect("a round");
+        let first = schedule.take(&[1; 2]).expect("a round");
         assert_eq!(schedule.give_back(&first.slices[1], true), []);
-        let second = schedule.take(1).expect("a round");
+        let second = schedule.take(&[1]).expect("a round");
         assert_eq!(second.slices, [[Span { start: 3, end: 6, losses: 1 }]]);
         assert_eq!(schedule.give_back(&second.slices[0], true), [Span { start: 3, end: 6, losses: 2 }]);
         assert_eq!(schedule.give_back(&[span(0, 1)], false), [], "one that left without blame");
-        assert_eq!(schedule.take(1).map(|r| r.slices), Some(vec![vec![span(0, 1), span(6, 8)]]));
-        assert_eq!(schedule.take(1), None);
+        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 1), span(6, 8)]]));
+        assert_eq!(schedule.take(&[1]), None);
     }
 
     #[test]
@@ -299,23 +421,23 @@ mod tests {
         let mut again = schedule.clone();
         assert_eq!(again.mark(0, &held), []);
         let marked = Span { losses: 1, ..held[0] };
-        assert_eq!(again.clone().take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), marked]]));
+        assert_eq!(again.clone().take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), marked]]));
         assert_eq!(schedule.mark(0, &[marked]), [Span { losses: 2, ..marked }]);
         assert_eq!(schedule.left(), 8);
         let mut returned = Schedule::new(10, 1, Share::Each(8));
-        let all = returned.take(1).expect("a round");
+        let all = returned.take(&[1]).expect("a round");
         returned.put_back(&all);
         assert_eq!(returned.mark(0, &[marked]).len(), 1);
         assert_eq!(returned.left(), 8);
-        assert_eq!(returned.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 8), span(8, 10)]]));
-        assert_eq!(schedule.take(1).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 6)]]));
-        assert_eq!(schedule.take(1).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![span(6, 10)]], true)));
+        assert_eq!(returned.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 8), span(8, 10)]]));
+        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 6)]]));
+        assert_eq!(schedule.take(&[1]).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![span(6, 10)]], true)));
     }
 
     #[test]
     fn what_is_not_taken_is_ahead_or_has_come_back() {
         let mut schedule = Schedule::new(20, 2, Share::Each(8));
-        schedule.take(1);
+        schedule.take(&[1]);
         schedule.give_back(&[span(2, 4)], false);
         assert_eq!(schedule.not_taken(0, &[span(3, 6), span(7, 10)]), [span(3, 4), span(8, 10)]);
         assert_eq!(schedule.not_taken(1, &[span(3, 6)]), [span(3, 6)]);
@@ -327,14 +449,14 @@ mod tests {
     #[test]
     fn what_is_put_back_is_taken_again_as_before() {
         let mut schedule = Schedule::new(9, 2, Share::Each(2));
-        schedule.take(2);
-        let before = schedule.take(2).expect("a round");
+        schedule.take(&[1; 2]);
+        let before = schedule.take(&[1; 2]).expect("a round");
         schedule.put_back(&before);
-        assert_eq!(schedule.take(2).as_ref(), Some(&before));
-        let last = schedule.take(2).expect("a round");
+        assert_eq!(schedule.take(&[1; 2]).as_ref(), Some(&before));
+        let last = schedule.take(&[1; 2]).expect("a round");
         assert!(last.ends_epoch);
         schedule.put_back(&last);
-        assert_eq!(schedule.take(2), Some(last));
-        assert_eq!(schedule.take(2).map(|r| r.epoch), Some(1));
+        assert_eq!(schedule.take(&[1; 2]), Some(last));
+        assert_eq!(schedule.take(&[1; 2]).map(|r| r.epoch), Some(1));
     }
 }

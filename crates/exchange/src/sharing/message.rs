@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Have, Lease, Mark, Sequence};
-use crate::rounds::{Incarnation, Round, ViewNumber};
+use crate::rounds::{Incarnation, Part, Round, Slots, ViewNumber};
 
 /// To the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,8 @@ pub struct Sharing {
     pub view: ViewNumber,
     /// Its members.
     pub members: Vec<Incarnation>,
+    /// The slots of each.
+    pub slots: Vec<Slots>,
     /// Where each is reached.
     pub addresses: Vec<String>,
     /// Up to where the messages of lost members count, and who holds them.
@@ -71,6 +73,13 @@ pub struct Sharing {
     pub round: Round,
     /// What became of the receiver's last incarnation, if that is known: up to where its messages count.
     pub former: Option<(Incarnation, Sequence)>,
+}
+
+impl Sharing {
+    /// What a member takes of it.
+    pub fn part_of(&self, member: Incarnation) -> Part {
+        Part::of(&self.slots, self.members.iter().position(|of| *of == member))
+    }
 }
 
 /// Between members.
@@ -84,9 +93,11 @@ pub enum PeerWord {
         has_state: bool,
         /// Whether the receiver should say the same.
         answers: bool,
+        /// The sender's view: what it held without a state in older ones it holds no more.
+        view: ViewNumber,
     },
-    /// Answers who holds nothing: what comes behind this number is sent.
-    From(Sequence),
+    /// Answers who holds nothing: in this view what comes behind the number is sent.
+    From(ViewNumber, Sequence),
     /// A message of the sender, beside it.
     Update {
         /// Its number.
@@ -137,5 +148,8 @@ pub enum PeerWord {
         round: Round,
     },
     /// Running statistics, beside it; they are no part of what is conserved.
-    Running,
+    Running {
+        /// The sender's: so much it counts for.
+        slots: Slots,
+    },
 }

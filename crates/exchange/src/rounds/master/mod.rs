@@ -13,7 +13,7 @@ use super::message::{DataProof, ToMaster, ToMember};
 use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 
-use super::{Incarnation, Now, Plan, Round, Schedule, Term, Told, ViewNumber};
+use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -76,7 +76,7 @@ impl Master {
             view: 0,
             stage: Stage::Waiting(Waiting::new(now)),
             roster: Roster::default(),
-            plans: vec![Plan::begin(0, Vec::new(), round + 1, rest.clone())],
+            plans: vec![Plan::begin(0, round + 1, rest.clone())],
             done: BTreeMap::new(),
             counted: round,
             saved: (round, rest.clone()),
@@ -183,7 +183,7 @@ impl Master {
 
     fn hear(&mut self, member: Incarnation, message: ToMaster, now: Now) {
         match message {
-            ToMaster::Ready { data, address, .. } => self.admit(member, data, address, now),
+            ToMaster::Ready { data, address, slots, .. } => self.admit(member, data, address, slots, now),
             ToMaster::Beat { beat } => {
                 self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.paused }));
             }
@@ -214,14 +214,14 @@ impl Master {
         }
     }
 
-    fn admit(&mut self, member: Incarnation, data: DataProof, address: String, now: Now) {
+    fn admit(&mut self, member: Incarnation, data: DataProof, address: String, slots: Slots, now: Now) {
         if let Some(reason) = self.options.data.differs(&data) {
             self.roster.remove(member);
             self.actions.push(MasterAction::Send(member, ToMember::Stop { reason, rejoin: false }));
             self.actions.push(MasterAction::Close(member));
             return;
         }
-        self.roster.admit(member, address);
+        self.roster.admit(member, address, slots);
         self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
         self.prepare(format!("worker {member} joined"), now);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
-use crate::membership::{Fault, Remedy, Waiting, apart};
+use crate::membership::{Fault, Remedy, Waiting};
 use crate::rounds::plan::Blame;
 use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
 
@@ -86,7 +86,8 @@ impl Master {
             None if stragglers.contains(&member) => Blame::Slow,
             _ => Blame::Nothing,
         };
-        let mut plan = before.change(self.view, members.clone(), first, &void, blame);
+        let crew: Vec<_> = members.iter().map(|member| (*member, self.roster.slots(*member))).collect();
+        let mut plan = before.change(self.view, &crew, first, &void, blame);
         if self.has(Planted::ForgetsTheLostSlice) {
             plan.rest = before.at(first).1;
         }
@@ -152,7 +153,7 @@ impl Master {
         if !self.has(Planted::KeepsTheCountAtARollBack) {
             self.counted = round;
         }
-        self.plans = vec![Plan::begin(self.view, Vec::new(), round + 1, rest)];
+        self.plans = vec![Plan::begin(self.view, round + 1, rest)];
         round
     }
 
@@ -197,22 +198,14 @@ impl Master {
         self.prepare(format!("round {round} goes on without what worker {named} has not done in time"), now);
     }
 
-    /// Both ends reach the master, but not each other: the view is tried again, then the master carries what they say.
+    /// Both ends reach the master, but not each other.
     pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
         if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
-        let remedy = match self.has(Planted::NeverRelays) {
-            true => Remedy::Again,
-            false => self.edges.fail(member, peer),
-        };
-        match remedy {
-            Remedy::Again | Remedy::Relay => self.prepare(apart(member, peer, remedy), now),
-            Remedy::Evict(evicted) => {
-                let other = member + peer - evicted;
-                let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
-                self.lose(evicted, reason, Fault::None, now);
-            }
+        match self.edges.fail(member, peer, self.planted) {
+            Remedy::View(reason) => self.prepare(reason, now),
+            Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
         }
     }
 }

@@ -169,7 +169,9 @@ impl Member {
 
     fn happen(&mut self, event: MemberEvent, now: Now) {
         match event {
-            MemberEvent::DataRead(data, address, was) => self.tell(ToMaster::Ready { data, address, was }),
+            MemberEvent::DataRead { data, address, was, slots } => {
+                self.tell(ToMaster::Ready { data, address, was, slots });
+            }
             MemberEvent::MasterSaid(term, message) => {
                 // A greater term is another master's: this incarnation knows only its own.
                 if term == self.term {
@@ -185,11 +187,12 @@ impl Member {
                 }
             }
             MemberEvent::Arriving(from) => {
-                if from.is_some() && self.waits.is_some() {
+                if self.waits.is_some() {
                     self.waits = Some((now, false));
                 }
+                // The master carries what a peer says that is not reached, and says nothing long unasked.
                 if let Stage::CatchingUp { holders, asked_at, .. } = &mut self.stage
-                    && from.map_or(holders.is_empty(), |peer| holders.contains(&peer))
+                    && from.is_none_or(|peer| holders.contains(&peer))
                 {
                     *asked_at = now;
                 }
@@ -247,7 +250,7 @@ impl Member {
 
     /// A view begins: from the state before its first round, with whatever of that round is already done here.
     fn begin(&mut self, plan: Plan, addresses: Vec<String>, holders: Vec<Incarnation>, now: Now) {
-        if !plan.members.contains(&self.me) {
+        if !plan.members.contains(&self.me) || !plan.is_sound() {
             return;
         }
         self.drop_ahead();
@@ -370,12 +373,14 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::super::Share;
+    use super::super::plan::Blame;
     use super::*;
 
     #[test]
     fn who_is_slow_is_not_asked_again_and_who_is_silent_is() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
-        let plan = Plan::begin(1, vec![1, 2], 5, Schedule::new(40, 1, Share::Each(2)));
+        let plan = Plan::begin(0, 5, Schedule::new(40, 1, Share::Each(2)));
+        let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
             actions.iter().filter(|a| matches!(a, MemberAction::Ask(1, ToPeer::WantState { round: 4 }))).count()
@@ -386,12 +391,16 @@ mod tests {
             assert_eq!(asks(&member.handle(MemberEvent::Arriving(Some(1)), now)), 0);
         }
         assert_eq!(asks(&member.handle(MemberEvent::Arriving(Some(9)), 4 * PATIENCE - 3)), 1, "that was somebody else");
+        assert_eq!(asks(&member.handle(MemberEvent::Arriving(None), 5 * PATIENCE - 4)), 0, "the master carries it");
+        assert_eq!(asks(&member.handle(MemberEvent::Tick, 6 * PATIENCE - 5)), 0);
+        assert_eq!(asks(&member.handle(MemberEvent::Tick, 6 * PATIENCE - 4)), 1);
     }
 
     #[test]
     fn a_state_is_given_once_for_every_link() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
-        let plan = Plan::begin(1, vec![1, 2], 1, Schedule::new(40, 1, Share::Each(2)));
+        let plan = Plan::begin(0, 1, Schedule::new(40, 1, Share::Each(2)));
+        let plan = plan.change(1, &[(1, 1), (2, 1)], 1, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);

@@ -22,14 +22,13 @@ impl Member {
     /// Begins to compute the current round, or the one behind it while this one is summed.
     pub(super) fn work_on(&mut self) {
         let place = |plan: &Plan| plan.members.iter().position(|member| *member == self.me);
-        let Some((place, members)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan.members.len())))
-        else {
+        let Some((place, slots)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, &plan.slots))) else {
             return;
         };
         let (assignment, round) = match (&self.work, &self.next) {
             (None, Some((Some(assignment), _))) => (assignment.clone(), self.round()),
             (Some(work), Some((_, rest))) if self.options.overlap && work.is_done && self.ahead.is_none() => {
-                let Some(assignment) = rest.clone().take(members) else { return };
+                let Some(assignment) = rest.clone().take(slots) else { return };
                 (assignment, work.round + 1)
             }
             _ => return,
@@ -172,7 +171,7 @@ impl Member {
         self.has_result = true;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
         if let Some((assignment, rest)) = &mut self.next {
-            *assignment = rest.take(members.len());
+            *assignment = rest.take(&plan.slots);
         }
         self.tell(ToMaster::Done { view, round });
         let is_first = members[0] == self.me;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Span, Term, ViewNumber};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Slots, Span, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
 /// Counts what a member computes.
@@ -56,8 +56,17 @@ impl MemberOptions {
 /// What happens to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberEvent {
-    /// The data is there, where peers connect to, and who this process was before.
-    DataRead(DataProof, String, Option<Incarnation>),
+    /// The data is there.
+    DataRead {
+        /// Proves that it is the same as everybody's.
+        data: DataProof,
+        /// Where peers connect to.
+        address: String,
+        /// Who this process was before.
+        was: Option<Incarnation>,
+        /// Workers that it stands for.
+        slots: Slots,
+    },
     /// The master says something, in its term.
     MasterSaid(Term, ToMember),
     /// A peer says something; the numbers that came with it are kept by the driver.

@@ -2,7 +2,7 @@
 
 use super::super::message::Order;
 use super::{Holding, Incarnation, Lease, Mark, Master, Planted, Stage, Told};
-use crate::rounds::Span;
+use crate::rounds::{Part, Slots, Span};
 
 impl Master {
     /// Another member, or all others, hold what a member has done up to here.
@@ -56,20 +56,44 @@ impl Master {
         let may = matches!(self.stage, Stage::Running | Stage::Preparing { .. }) && !self.paused && !self.stop_asked;
         while let Some(member) = self.hungry.first().copied().filter(|_| may) {
             // Short leases near the end, so that nobody waits long for the last one.
-            let (members, batch) = (self.members.len().max(1) as u64, self.sharing.share.each(self.members.len()));
-            let fair = (self.schedule.left() / (2 * members)).next_multiple_of(batch);
-            let wanted = fair.clamp(batch, batch * self.sharing.steps_per_lease.max(1));
+            let part = self.part_of(member);
+            let batch = self.sharing.share.each(part);
+            let fair = (self.schedule.left() / 2 * part.own / part.all).next_multiple_of(batch);
+            // What one that is lost held does not exceed a whole lease; one that is alone has nobody to hold its messages.
+            let out = if self.members.len() == 1 { 0 } else { self.examples_out(member) };
+            let most = batch.saturating_mul(self.sharing.steps_per_lease).saturating_sub(out).max(batch);
+            let wanted = fair.clamp(batch, most);
             let Some(spans) = self.schedule.take_some(wanted) else { return };
             self.hungry.remove(&member);
             self.next_lease += 1;
-            let (id, epoch, iteration) = (self.next_lease, self.schedule.epoch(), self.pace / batch);
+            let (id, epoch, iteration) = (self.next_lease, self.schedule.epoch(), self.schedule.steps());
             let lease = Lease { id, epoch, spans, iteration };
-            self.pace += lease.examples() / members;
+            self.schedule.go_on(lease.examples(), self.step());
             if let Some(holding) = self.holdings.get_mut(&member) {
                 holding.leases.push(lease.clone());
             }
             self.order(member, Order::Lease(lease));
         }
+    }
+
+    /// Examples that a member was given and nobody else is known to hold.
+    fn examples_out(&self, member: Incarnation) -> u64 {
+        let Some(Holding { leases, one, .. }) = self.holdings.get(&member) else { return 0 };
+        leases.iter().map(|lease| lease.examples() - lease.done_at(*one)).sum()
+    }
+
+    fn slots(&self) -> Vec<Slots> {
+        self.members.iter().map(|member| self.roster.slots(*member)).collect()
+    }
+
+    /// What a member takes of a step of those who are there.
+    fn part_of(&self, member: Incarnation) -> Part {
+        Part::of(&self.slots(), self.members.iter().position(|of| *of == member))
+    }
+
+    /// Examples of a step of all of them.
+    pub(super) fn step(&self) -> u64 {
+        self.sharing.share.together(self.slots().into_iter().map(u64::from).sum())
     }
 
     /// An epoch ends when all of it is counted and every member holds every message about it.
@@ -91,7 +115,8 @@ impl Master {
             return false;
         }
         self.tell(Told::EpochDone { epoch: self.schedule.epoch(), round: self.counted });
-        self.save_wanted = self.saved.0 < self.counted;
+        let is_saved = self.saved.0 == self.counted && self.saved.1.left() == 0;
+        self.save_wanted |= !is_saved;
         self.asked = None;
         self.is_done = !self.schedule.next_epoch();
         if !self.is_done {

@@ -2,6 +2,8 @@
 
 mod leases;
 mod saving;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +16,7 @@ use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
-    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Share, Term, Told,
+    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Share, Slots, Term, Told,
     ViewNumber,
 };
 
@@ -92,8 +94,6 @@ pub struct Master {
     lost: BTreeMap<Incarnation, Lost>,
     hungry: BTreeSet<Incarnation>,
     next_lease: LeaseId,
-    /// Examples that were given out, each divided by the members there were.
-    pace: u64,
     /// Examples that count, of all epochs.
     counted: Round,
     saved: (Round, Schedule),
@@ -139,7 +139,6 @@ impl Master {
             lost: BTreeMap::new(),
             hungry: BTreeSet::new(),
             next_lease: 0,
-            pace: round,
             counted: round,
             saved: (round, rest.clone()),
             saved_before: (round, rest),
@@ -258,7 +257,9 @@ impl Master {
 
     fn hear(&mut self, member: Incarnation, message: ToMaster, now: Now) {
         match message {
-            ToMaster::Ready { data, address, was } => self.admit(member, data, address, was, now),
+            ToMaster::Ready { data, address, was, slots } => {
+                self.admit(member, data, address, was, slots, now);
+            }
             ToMaster::Beat { beat } => {
                 let paused = self.paused || matches!(self.stage, Stage::Waiting(_));
                 self.send(member, ToMember::Renew { beat, paused });
@@ -296,14 +297,22 @@ impl Master {
         self.actions.push(MasterAction::Tell(told));
     }
 
-    fn admit(&mut self, member: Incarnation, data: DataProof, address: String, was: Option<Incarnation>, now: Now) {
+    fn admit(
+        &mut self,
+        member: Incarnation,
+        data: DataProof,
+        address: String,
+        was: Option<Incarnation>,
+        slots: Slots,
+        now: Now,
+    ) {
         if let Some(reason) = self.options.data.differs(&data) {
             self.roster.remove(member);
             self.send(member, ToMember::Stop { reason, rejoin: false });
             self.actions.push(MasterAction::Close(member));
             return;
         }
-        self.roster.admit(member, address);
+        self.roster.admit(member, address, slots);
         if let Some(was) = was {
             self.former.insert(member, was);
         }
@@ -404,89 +413,5 @@ impl Master {
         if let Some(at) = silence.into_iter().chain(waiting).chain(gathered).min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DATA: DataProof = DataProof { examples: 40, fingerprint: 7 };
-
-    fn master() -> Master {
-        let options = MasterOptions {
-            min_workers: 1,
-            silence_limit: 1000,
-            waiting_limit: 1000,
-            waiting_told_every: 1000,
-            stops_on_poison: false,
-            overlap: false,
-            data: DATA,
-        };
-        let sharing = SharingOptions { share: Share::Each(2), steps_per_lease: 2, save_every: None };
-        Master::new(options, sharing, 1, 0, Schedule::new(40, 1, Share::Each(2)), 0)
-    }
-
-    fn says(master: &mut Master, member: Incarnation, report: Report) -> Vec<MasterAction> {
-        master.handle(MasterEvent::Said(member, ToMaster::Sharing(report)), 1)
-    }
-
-    /// Three members with a state, in a view.
-    fn three() -> Master {
-        let mut master = master();
-        for member in 1..=3 {
-            master.handle(MasterEvent::Joined(member), 0);
-            let ready = ToMaster::Ready { data: DATA, address: String::new(), was: None };
-            master.handle(MasterEvent::Said(member, ready), 0);
-        }
-        master.handle(MasterEvent::Tick, GATHERED_FOR);
-        let view = master.view().0;
-        for member in 1..=3 {
-            says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new() });
-        }
-        for member in 1..=3 {
-            says(&mut master, member, Report::CaughtUp { view });
-            says(&mut master, member, Report::Wants);
-        }
-        master
-    }
-
-    fn have(sequence: Sequence, lease: LeaseId, examples: u64) -> Have {
-        Have { sequence, covered: Mark { lease, examples } }
-    }
-
-    #[test]
-    fn what_the_messages_up_to_the_cut_cover_counts_and_the_rest_comes_again() {
-        let mut master = three();
-        let lease = master.holdings[&3].leases[0].id;
-        master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
-        let view = master.view().0;
-        says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
-        let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, Have::default(), 1)] });
-        let again = Told::LeaseAgain { member: 3, examples: 2 };
-        assert!(told.contains(&MasterAction::Tell(again)), "{told:?}");
-        assert_eq!(master.counted(), 2);
-        let cut = |action: &MasterAction| match action {
-            MasterAction::Send(2, ToMember::Sharing(Order::View(view))) => Some(view.cuts.clone()),
-            _ => None,
-        };
-        assert_eq!(told.iter().find_map(cut), Some(vec![(3, have(1, lease, 2), 1)]), "one holds what two lacks");
-    }
-
-    #[test]
-    fn who_lacks_what_nobody_can_give_takes_a_state_instead() {
-        let mut master = three();
-        let lease = master.holdings[&3].leases[0].id;
-        master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
-        let view = master.view().0;
-        // One has got the first three messages with a state, and cannot give them to two.
-        says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(3, lease, 4), 4)] });
-        let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
-        let stops = |action: &MasterAction| match action {
-            MasterAction::Send(2, ToMember::Stop { reason, rejoin: true }) => Some(reason.clone()),
-            _ => None,
-        };
-        let reason = told.iter().find_map(stops).unwrap_or_default();
-        assert!(reason.contains("that nobody keeps"), "{told:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! Checkpoints: the state of a member, and what is left to do that its messages do not cover.
 
+use std::cmp::Reverse;
+
 use super::super::message::Order;
 use super::{Have, Incarnation, Master, MasterAction, Planted, Round, Schedule, Stage, Told, ViewNumber};
 
@@ -31,8 +33,10 @@ impl Master {
         let is_good =
             (is_current && self.caught_up.contains(&member)) || self.has(Planted::PublishesAStateOfAnotherView);
         let rest = self.rest_behind(vector);
-        // As many examples with less left: some of those that are in the last checkpoint were set aside since.
-        let is_news = round > self.saved.0 || (round == self.saved.0 && rest.left() < self.saved.1.left());
+        // Fewer examples and no more left: some of those that are in the last checkpoint were set aside since.
+        let left = |rest: &Schedule| (Reverse(rest.epoch()), rest.left());
+        let (found, saved) = (left(&rest), left(&self.saved.1));
+        let is_news = round > self.saved.0 || found < saved || (round < self.saved.0 && found == saved);
         if !is_good || !is_news {
             self.actions.push(MasterAction::Discard(round));
             return self.end_if_done();
@@ -58,6 +62,7 @@ impl Master {
                 let (done, examples) = (lease.done_at(have.covered), lease.examples());
                 if done < examples && !self.has(Planted::SavesWithoutWhatIsOut) {
                     rest.give_back(&lease.part(done, examples), false);
+                    rest.slow_down(examples - done, self.step());
                 }
             }
         }

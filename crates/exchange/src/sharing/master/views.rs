@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::message::{Order, Sharing};
 use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
-use crate::membership::{Fault, Remedy, Waiting, apart};
+use crate::membership::{Fault, Remedy, Waiting};
 use crate::planted::Planted;
 use crate::rounds::{Span, poison};
 
@@ -117,6 +117,7 @@ impl Master {
             let view = Sharing {
                 view: self.view,
                 members: members.clone(),
+                slots: members.iter().map(|member| self.roster.slots(*member)).collect(),
                 addresses: members.iter().zip(&addresses).map(reached).collect(),
                 cuts: cuts.clone(),
                 donors: donors.clone(),
@@ -150,6 +151,7 @@ impl Master {
                 continue;
             }
             again += end - done;
+            self.schedule.slow_down(end - done, self.step());
             // What killed it, if anything it held did, is in the first lease that it had not done with.
             let spans = self.schedule.give_back(&lease.part(done, end), std::mem::take(&mut to_blame));
             if !spans.is_empty() {
@@ -230,22 +232,14 @@ impl Master {
         }
     }
 
-    /// Both ends reach the master, but not each other: a new view gives them time, and then goes on without one of them.
+    /// Both ends reach the master, but not each other.
     pub(super) fn blame_edge(&mut self, view: ViewNumber, member: Incarnation, peer: Incarnation, now: Now) {
         if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
-        let remedy = match self.has(Planted::NeverRelays) {
-            true => Remedy::Again,
-            false => self.edges.fail(member, peer),
-        };
-        match remedy {
-            Remedy::Again | Remedy::Relay => self.prepare(apart(member, peer, remedy), now),
-            Remedy::Evict(evicted) => {
-                let other = member + peer - evicted;
-                let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
-                self.lose(evicted, reason, Fault::None, now);
-            }
+        match self.edges.fail(member, peer, self.planted) {
+            Remedy::View(reason) => self.prepare(reason, now),
+            Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
         }
     }
 }

@@ -22,6 +22,9 @@ impl Member {
         if !self.has(Planted::TakesMessagesOfTheLost) {
             self.refused.extend(lost.iter().copied());
         }
+        // What only they held was not told, and is held by nobody now.
+        self.one = self.told.0;
+        self.hold_as_far_as_all_do();
         // What an older view has let be fetched is not fetched any more: what is told now must stay true.
         self.missing.clear();
         let have = |lost: Incarnation| {
@@ -59,7 +62,7 @@ impl Member {
             known.down = known.down.map(|_| (now, false));
             known.asked_at = None;
         }
-        self.act(Act::Members(sharing.members.len()));
+        self.act(Act::Count(sharing.part_of(self.me)));
         self.actions.push(MemberAction::Connect(peers.clone()));
         if self.has_state() {
             for (lost, cut, holder) in &sharing.cuts {
@@ -89,7 +92,8 @@ impl Member {
     pub(super) fn greet(&mut self, peer: Incarnation, answers: bool) {
         let starts_with_nothing = !self.has_state() && !self.have.contains_key(&peer);
         let have = (!starts_with_nothing).then(|| self.have.get(&peer).map_or(0, |have| have.sequence));
-        self.say(peer, PeerWord::Resume { have, has_state: self.has_state(), answers });
+        let view = self.sharing.as_ref().map_or(0, |sharing| sharing.view);
+        self.say(peer, PeerWord::Resume { have, has_state: self.has_state(), answers, view });
     }
 
     pub(super) fn peer_up(&mut self, peer: Incarnation) {
@@ -105,8 +109,9 @@ impl Member {
     }
 
     /// What comes behind this number of a peer's messages will arrive here.
-    pub(super) fn subscribed(&mut self, peer: Incarnation, sequence: Sequence) {
-        if matches!(self.stage, Stage::Joining { .. }) && self.is_member(peer) {
+    pub(super) fn subscribed(&mut self, peer: Incarnation, view: ViewNumber, sequence: Sequence) {
+        let is_current = self.sharing.as_ref().is_some_and(|sharing| sharing.view == view);
+        if is_current && matches!(self.stage, Stage::Joining { .. }) && self.is_member(peer) {
             self.have.entry(peer).or_insert(Have { sequence, ..Have::default() });
         }
     }

@@ -1,7 +1,7 @@
 //! Messages: sent, taken, kept until everybody has them.
 
 use super::super::message::{PeerWord, Report};
-use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Member, Planted, Sequence, Stage};
+use super::{Act, COVERED_EVERY, Have, Incarnation, Kept, Member, Planted, Sequence, Stage, ViewNumber};
 
 impl Member {
     pub(super) fn hear(&mut self, peer: Incarnation, word: PeerWord) {
@@ -10,8 +10,8 @@ impl Member {
             return;
         }
         match word {
-            PeerWord::Resume { have, has_state, answers } => self.feed(peer, have, has_state, answers),
-            PeerWord::From(sequence) => self.subscribed(peer, sequence),
+            PeerWord::Resume { have, has_state, answers, view } => self.feed(peer, have, has_state, answers, view),
+            PeerWord::From(view, sequence) => self.subscribed(peer, view, sequence),
             PeerWord::Update { sequence, covered, examples, stable } => {
                 self.take(peer, sequence, Kept { covered, examples, bytes: 0 });
                 let held = self.have.get(&peer).map_or(0, |have| have.sequence);
@@ -30,12 +30,12 @@ impl Member {
             }
             PeerWord::WantSnapshot { view, at_least } => self.want_state(peer, view, at_least),
             PeerWord::Snapshot { view, vector, round } => self.take_state_of_peer(view, vector, round),
-            PeerWord::Running => {}
+            PeerWord::Running { .. } => {}
         }
     }
 
     /// A peer says what it holds; from there on it is sent all there is.
-    fn feed(&mut self, peer: Incarnation, have: Option<Sequence>, has_state: bool, answers: bool) {
+    fn feed(&mut self, peer: Incarnation, have: Option<Sequence>, has_state: bool, answers: bool, view: ViewNumber) {
         let own = self.own.sequence;
         let known = self.peers.entry(peer).or_default();
         known.is_fed = true;
@@ -43,16 +43,23 @@ impl Member {
             Some(have) => {
                 known.has_state |= has_state;
                 if has_state {
+                    // One that still waits for a state begins anew in the next view.
                     known.holds = known.holds.max(have);
+                    known.needs_none_up_to = known.needs_none_up_to.max(have);
                 }
-                known.needs_none_up_to = known.needs_none_up_to.max(have);
                 for sequence in have + 1..=own {
                     self.send(peer, sequence);
                 }
             }
             None => {
-                known.needs_none_up_to = own;
-                self.say(peer, PeerWord::From(own));
+                // It may ask twice before it hears: what came between is the first answer's. In a new view it begins anew.
+                let (of, from) = known.subscribed.filter(|(of, _)| *of >= view).unwrap_or((view, own));
+                known.subscribed = Some((of, from));
+                known.needs_none_up_to = known.needs_none_up_to.max(from);
+                self.say(peer, PeerWord::From(of, from));
+                for sequence in from + 1..=own {
+                    self.send(peer, sequence);
+                }
             }
         }
         self.hold_as_far_as_all_do();
@@ -132,7 +139,8 @@ impl Member {
     pub(super) fn hold_as_far_as_all_do(&mut self) {
         let peers = self.peers_of_view();
         let of = |peer: &Incarnation, what: fn(&super::Peer) -> Sequence| self.peers.get(peer).map_or(0, what);
-        let one = peers.iter().map(|peer| of(peer, |peer| peer.holds)).max().unwrap_or(0);
+        let are_here = peers.iter().filter(|peer| !self.refused.contains(peer));
+        let one = are_here.map(|peer| of(peer, |peer| peer.holds)).max().unwrap_or(0);
         let all = peers.iter().map(|peer| of(peer, |peer| peer.holds)).min().unwrap_or(self.own.sequence);
         let needed = peers.iter().map(|peer| of(peer, |peer| peer.needs_none_up_to)).min().unwrap_or(self.own.sequence);
         self.one = self.one.max(self.at(one.min(self.own.sequence)));
@@ -213,5 +221,87 @@ impl Member {
             }
         }
         self.hold_as_far_as_all_do();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Lease;
+    use super::super::super::message::{Order, Sharing};
+    use super::super::{Happened, Mark, MemberAction, MemberEvent, MemberOptions, Report, ToMaster, ToMember, ToPeer};
+    use super::*;
+    use crate::rounds::Span;
+
+    fn order(member: &mut Member, order: Order) -> Vec<MemberAction> {
+        member.handle(MemberEvent::MasterSaid(1, ToMember::Sharing(order)), 1)
+    }
+
+    fn view(member: &mut Member, view: ViewNumber, members: &[Incarnation], lost: &[Incarnation]) {
+        order(member, Order::Cut { view, lost: lost.to_vec() });
+        let cut = |lost: &Incarnation| (*lost, Have::default(), 1);
+        let sharing = Sharing {
+            view,
+            members: members.to_vec(),
+            slots: vec![1; members.len()],
+            addresses: vec!["a".into(); members.len()],
+            cuts: lost.iter().map(cut).collect(),
+            donors: if view == 1 { Vec::new() } else { vec![1] },
+            round: 0,
+            former: None,
+        };
+        order(member, Order::View(Box::new(sharing)));
+    }
+
+    /// One of three, with a state and a lease of four steps.
+    fn working() -> Member {
+        let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
+        view(&mut member, 1, &[1, 2, 3], &[]);
+        member.handle(MemberEvent::StateFromMaster(0), 1);
+        let spans = vec![Span { start: 0, end: 4, losses: 0 }];
+        order(&mut member, Order::Lease(Lease { id: 1, epoch: 0, spans, iteration: 0 }));
+        member
+    }
+
+    fn hears(member: &mut Member, peer: Incarnation, word: PeerWord) -> Vec<MemberAction> {
+        member.handle(MemberEvent::PeerSaid(peer, ToPeer::Sharing(word)), 1)
+    }
+
+    fn steps(member: &mut Member) -> Vec<MemberAction> {
+        member.handle(MemberEvent::Sharing(Happened::Stepped { bytes: Some(10) }), 1)
+    }
+
+    #[test]
+    fn who_asks_twice_for_all_is_promised_the_same() {
+        let mut member = working();
+        let asks = |view| PeerWord::Resume { have: None, has_state: false, answers: false, view };
+        let from = |view, n| MemberAction::Ask(3, ToPeer::Sharing(PeerWord::From(view, n)));
+        assert!(hears(&mut member, 3, asks(1)).contains(&from(1, 0)));
+        steps(&mut member);
+        // The first message may be lost with the link that it was sent on.
+        let again = hears(&mut member, 3, asks(1));
+        let sends =
+            |action: &MemberAction| matches!(action, MemberAction::Sharing(Act::Send { to: 3, sequence: 1, .. }));
+        assert!(again.contains(&from(1, 0)) && again.iter().any(sends), "{again:?}");
+        assert!(hears(&mut member, 3, asks(2)).contains(&from(2, 1)), "in a new view it begins anew");
+        assert!(hears(&mut member, 3, asks(1)).contains(&from(2, 1)), "what came late changes nothing");
+    }
+
+    #[test]
+    fn what_only_the_lost_held_is_not_told_as_held() {
+        let mut member = working();
+        steps(&mut member);
+        let told = hears(&mut member, 2, PeerWord::Got(1));
+        let covered = |actions: &[MemberAction]| {
+            actions.iter().rev().find_map(|action| match action {
+                MemberAction::Tell(ToMaster::Sharing(Report::Covered { one, .. })) => Some(*one),
+                _ => None,
+            })
+        };
+        assert_eq!(covered(&told), None, "it is told now and then");
+        view(&mut member, 2, &[1, 3], &[2]);
+        let told: Vec<MemberAction> = (0..3).flat_map(|_| steps(&mut member)).collect();
+        assert_eq!(covered(&told), None);
+        let told = hears(&mut member, 3, PeerWord::Got(4));
+        assert_eq!(covered(&told), Some(Mark { lease: 1, examples: 4 }));
     }
 }

@@ -15,7 +15,7 @@ use super::{Have, Lease, Mark, Sequence};
 use crate::membership::Touch;
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Term, ViewNumber};
+use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Term, ViewNumber};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -40,6 +40,8 @@ struct Peer {
     has_state: bool,
     /// It needs no messages up to here.
     needs_none_up_to: Sequence,
+    /// From where on it was promised all, when it had nothing, and in which view.
+    subscribed: Option<(ViewNumber, Sequence)>,
     /// It holds the own messages up to here.
     holds: Sequence,
     /// Up to where it was last told that its messages are held.
@@ -234,7 +236,9 @@ impl Member {
 
     fn happen(&mut self, event: MemberEvent, now: Now) {
         match event {
-            MemberEvent::DataRead(data, address, was) => self.tell(ToMaster::Ready { data, address, was }),
+            MemberEvent::DataRead { data, address, was, slots } => {
+                self.tell(ToMaster::Ready { data, address, was, slots });
+            }
             MemberEvent::MasterSaid(term, message) => {
                 // A greater term is another master's: this incarnation knows only its own.
                 if term == self.term {

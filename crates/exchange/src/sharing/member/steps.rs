@@ -1,7 +1,7 @@
 //! Steps over the examples of leases.
 
 use super::super::message::Report;
-use super::{Act, Encodes, Issued, Mark, Member, Now, Planted, Stage, ToMaster};
+use super::{Act, Encodes, Issued, Mark, Member, Now, Part, Planted, Stage, ToMaster};
 
 /// Steps that are asked for before they are taken, so that nobody waits for the answer.
 const AHEAD: usize = 2;
@@ -51,7 +51,9 @@ impl Member {
 
     /// Examples of a step.
     fn batch(&self) -> u64 {
-        self.options.share.each(self.sharing.as_ref().map_or(1, |sharing| sharing.members.len()))
+        self.options
+            .share
+            .each(self.sharing.as_ref().map_or(Part { own: 1, all: 1 }, |sharing| sharing.part_of(self.me)))
     }
 
     /// Examples of leases that were not asked for.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::{Have, Mark, Sequence};
-use crate::rounds::{Incarnation, Round, Span, ViewNumber};
+use crate::rounds::{Incarnation, Part, Round, Span, ViewNumber};
 
 /// What happens to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +122,6 @@ pub enum Act {
         /// Who it was, and its last message that counts.
         former: Option<(Incarnation, Sequence)>,
     },
-    /// Updates are shared by so many from now on.
-    Members(usize),
+    /// From now on the replica counts for this part of all.
+    Count(Part),
 }

@@ -1,0 +1,124 @@
+use super::*;
+
+const DATA: DataProof = DataProof { examples: 40, fingerprint: 7 };
+
+fn master() -> Master {
+    let options = MasterOptions {
+        min_workers: 1,
+        silence_limit: 1000,
+        waiting_limit: 1000,
+        waiting_told_every: 1000,
+        stops_on_poison: false,
+        overlap: false,
+        data: DATA,
+    };
+    let sharing = SharingOptions { share: Share::Each(2), steps_per_lease: 2, save_every: None };
+    Master::new(options, sharing, 1, 0, Schedule::new(40, 1, Share::Each(2)), 0)
+}
+
+fn says(master: &mut Master, member: Incarnation, report: Report) -> Vec<MasterAction> {
+    master.handle(MasterEvent::Said(member, ToMaster::Sharing(report)), 1)
+}
+
+/// Three members with a state, in a view.
+fn three() -> Master {
+    let mut master = master();
+    for member in 1..=3 {
+        master.handle(MasterEvent::Joined(member), 0);
+        let ready = ToMaster::Ready { data: DATA, address: String::new(), was: None, slots: 1 };
+        master.handle(MasterEvent::Said(member, ready), 0);
+    }
+    master.handle(MasterEvent::Tick, GATHERED_FOR);
+    let view = master.view().0;
+    for member in 1..=3 {
+        says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new() });
+    }
+    for member in 1..=3 {
+        says(&mut master, member, Report::CaughtUp { view });
+        says(&mut master, member, Report::Wants);
+    }
+    master
+}
+
+fn have(sequence: Sequence, lease: LeaseId, examples: u64) -> Have {
+    Have { sequence, covered: Mark { lease, examples } }
+}
+
+#[test]
+fn what_the_messages_up_to_the_cut_cover_counts_and_the_rest_comes_again() {
+    let mut master = three();
+    let lease = master.holdings[&3].leases[0].id;
+    master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
+    let view = master.view().0;
+    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
+    let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, Have::default(), 1)] });
+    let again = Told::LeaseAgain { member: 3, examples: 2 };
+    assert!(told.contains(&MasterAction::Tell(again)), "{told:?}");
+    assert_eq!(master.counted(), 2);
+    let cut = |action: &MasterAction| match action {
+        MasterAction::Send(2, ToMember::Sharing(Order::View(view))) => Some(view.cuts.clone()),
+        _ => None,
+    };
+    assert_eq!(told.iter().find_map(cut), Some(vec![(3, have(1, lease, 2), 1)]), "one holds what two lacks");
+}
+
+#[test]
+fn who_lacks_what_nobody_can_give_takes_a_state_instead() {
+    let mut master = three();
+    let lease = master.holdings[&3].leases[0].id;
+    master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
+    let view = master.view().0;
+    // One has got the first three messages with a state, and cannot give them to two.
+    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(3, lease, 4), 4)] });
+    let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
+    let stops = |action: &MasterAction| match action {
+        MasterAction::Send(2, ToMember::Stop { reason, rejoin: true }) => Some(reason.clone()),
+        _ => None,
+    };
+    let reason = told.iter().find_map(stops).unwrap_or_default();
+    assert!(reason.contains("that nobody keeps"), "{told:?}");
+}
+
+/// What is in the last checkpoint was lost a second time with its only holder, and set aside.
+#[test]
+fn a_checkpoint_with_fewer_examples_is_taken_when_no_more_is_left() {
+    // What was set aside was the last that was left, or not.
+    for less in [2, 0] {
+        takes_fewer_examples(less);
+    }
+}
+
+#[track_caller]
+fn takes_fewer_examples(less: u64) {
+    let mut master = three();
+    let rest_of = |examples| {
+        let mut rest = Schedule::new(40, 1, Share::Each(2));
+        rest.take_some(examples);
+        rest
+    };
+    let member = 1;
+    let vector: Vec<(Incarnation, Have)> = (1..=3)
+        .map(|member| (member, have(1, master.holdings[&member].leases.last().map_or(0, |lease| lease.id), 4)))
+        .collect();
+    let (view, given) = (master.view().0, master.holdings.values().flat_map(|h| &h.leases).map(Lease::examples).sum());
+    master.saved = (given + 2, rest_of(given - less));
+    master.save_wanted = true;
+    master.handle(MasterEvent::Tick, 2);
+    let state = MasterEvent::SharedStateArrived { member, view, epoch: 0, round: given, vector };
+    let told = master.handle(state, 2);
+    let is_published = |action: &MasterAction| matches!(action, MasterAction::Persist { round, .. } if *round == given);
+    assert!(told.iter().any(is_published), "{told:?}");
+}
+
+#[test]
+fn nobody_holds_more_than_a_whole_lease() {
+    let mut master = three();
+    let out = |master: &Master| master.holdings[&1].leases.iter().map(Lease::examples).sum::<u64>();
+    assert_eq!(out(&master), 4, "two steps of two examples");
+    let lease = master.holdings[&1].leases[0].id;
+    // Two of the four are held by another.
+    let covered = Mark { lease, examples: 2 };
+    says(&mut master, 1, Report::Covered { one: covered, all: Mark::default() });
+    says(&mut master, 1, Report::Wants);
+    assert_eq!(out(&master) - 2, 4);
+}
