@@ -1,8 +1,8 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut, Range};
 
-use crate::large_pages;
 use crate::shared_flat::SharedLines;
+use crate::{SharedFlat, large_pages};
 
 /// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
 #[derive(Clone, Copy, Default)]
@@ -60,6 +60,16 @@ impl<T: Number> Flat<T> {
         }
     }
 
+    /// How many numbers there are; looks at none of them.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// A part, to be written: claims nothing of the rest, unlike a slice of the whole buffer.
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
@@ -70,6 +80,26 @@ impl<T: Number> Flat<T> {
         unsafe {
             std::slice::from_raw_parts_mut(start.add(range.start), range.len())
         }
+    }
+
+    /// A part, to be read: claims nothing of the rest, unlike a slice of the whole buffer.
+    pub fn part(&self, range: Range<usize>) -> &[T] {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
+        #[expect(unsafe_code, reason = "a slice of a part that is not made from one of the whole")]
+        // SAFETY: as in `part_mut`.
+        unsafe {
+            std::slice::from_raw_parts(self.start().add(range.start), range.len())
+        }
+    }
+
+    /// Lets others see this memory too, from now until it grows. They promise not to read it while this buffer is used.
+    pub fn share(&mut self) -> SharedFlat<T> {
+        let shared = match &self.lines {
+            Lines::Own(_) => SharedFlat::from(std::mem::take(self)),
+            Lines::Shared(lines) => return SharedFlat::of(lines.clone(), self.len),
+        };
+        *self = shared.clone().into_flat();
+        shared
     }
 
     fn start(&self) -> *const T {
@@ -95,7 +125,14 @@ impl<T: Number> Flat<T> {
 
     /// Grows to at least `len` numbers; what it held is kept. Fails if there is not that much memory.
     pub fn grow(&mut self, len: usize) -> Result<(), TryReserveError> {
-        if len > self.len {
+        if len > self.len && matches!(self.lines, Lines::Shared(_)) {
+            let mut lines = Vec::new();
+            lines.try_reserve_exact(len.div_ceil(LINE))?;
+            lines.resize(len.div_ceil(LINE), Line([T::default(); LINE]));
+            let mut own = Self { lines: Lines::Own(lines), len };
+            own[..self.len].copy_from_slice(self);
+            *self = own;
+        } else if len > self.len {
             let (mut lines, _) = std::mem::take(self).into_lines();
             let more = len.div_ceil(LINE).saturating_sub(lines.len());
             let room = lines.try_reserve_exact(more);
@@ -174,6 +211,27 @@ mod tests {
         large[last] = 7.0;
         let copy = large.clone();
         assert!(copy == large && copy[last] == 7.0);
+    }
+
+    #[test]
+    fn a_shared_buffer_shows_what_is_written_until_it_grows() {
+        let mut flat = Flat::<f32>::from_slice(&[1.0, 2.0, 3.0]);
+        let (shared, again) = (flat.share(), flat.share());
+        flat[1] = 7.0;
+        assert_eq!(flat.part(1..3), [7.0, 3.0]);
+        #[expect(unsafe_code, reason = "nobody writes meanwhile")]
+        // SAFETY: one thread, and `flat` is not used while this is.
+        let seen = unsafe { [shared.part(0..3), again.part(0..3)].map(|seen| seen.to_vec()) };
+        assert_eq!(seen, [[1.0, 7.0, 3.0], [1.0, 7.0, 3.0]]);
+        flat.grow(4).expect("one more float");
+        flat[0] = 9.0;
+        #[expect(unsafe_code, reason = "nobody writes meanwhile")]
+        // SAFETY: as above.
+        let seen = unsafe { shared.part(0..1)[0] };
+        assert_eq!((seen, &flat[..]), (1.0, &[9.0, 7.0, 3.0, 0.0][..]), "it has moved");
+        flat.share();
+        assert!(flat.grow(usize::MAX / 8).is_err());
+        assert_eq!(flat[..], [9.0, 7.0, 3.0, 0.0], "what does not fit changes nothing");
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //! - [`State`]: everything a replica is, as flat buffers of one layout.
 //! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
 //! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained.
+//! - [`Factors`]: what replicas of a process show each other in place of a gradient.
 
 mod batch;
+mod factors;
 mod flat;
 mod large_pages;
 mod model;
@@ -16,6 +18,7 @@ mod shared_flat;
 mod state;
 
 pub use batch::{Batch, Targets};
+pub use factors::{Factors, Part, SharedFactors};
 pub use flat::{Flat, Number};
 pub use model::{Error, Loss, Model, Progress, TakeUpdate, train_in_turn, update_in_turn};
 pub use shared_flat::SharedFlat;

@@ -1,4 +1,4 @@
-use crate::{Batch, State};
+use crate::{Batch, Factors, Part, SharedFactors, State};
 
 /// Why a model could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +85,36 @@ pub trait Model: Send {
     fn update_and_apply(&mut self, state: &mut State, range: std::ops::Range<usize>, weight: f32, progress: Progress) {
         self.update(state, range.clone(), weight, progress);
         self.apply(state, range);
+    }
+
+    /// Cuts all parameters into parts as they are best updated one after the other, by several replicas that share them.
+    fn parts(&self, parameters: usize) -> Vec<Part> {
+        let (mut parts, mut start) = (Vec::new(), 0);
+        while start < parameters {
+            let range = start..self.part_end(start).min(parameters);
+            start = range.end;
+            parts.push(Part { range, is_factored: false });
+        }
+        parts
+    }
+
+    /// [`Self::gradient`], less the parts that are factored ([`Self::parts`]): of these the factors are there instead.
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
+        Ok((self.gradient(batch, state)?, None))
+    }
+
+    /// [`Self::update_and_apply`] of a factored part, of whose gradient each replica has shown its factors. What is in
+    /// `state.gradient` means nothing, before and after.
+    fn update_from_factors(
+        &mut self,
+        state: &mut State,
+        range: std::ops::Range<usize>,
+        factors: &[Factors],
+        weight: f32,
+        progress: Progress,
+    ) {
+        let _ = (state, range, factors, weight, progress);
+        unreachable!("a model without factored parts");
     }
 
     /// A whole step of a replica that is alone: the bits of [`train_in_turn`], and as much faster as the model can.

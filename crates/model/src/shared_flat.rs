@@ -6,7 +6,7 @@ use crate::flat::{Line, Number};
 use crate::{Flat, flat};
 
 /// Lines that several buffers lie over.
-pub(crate) struct SharedLines<T>(Arc<[UnsafeCell<Line<T>>]>);
+pub(crate) struct SharedLines<T>(Arc<Vec<UnsafeCell<Line<T>>>>);
 
 impl<T> Clone for SharedLines<T> {
     fn clone(&self) -> Self {
@@ -37,15 +37,33 @@ pub struct SharedFlat<T = f32> {
     len: usize,
 }
 
+/// The same memory.
+impl<T> Clone for SharedFlat<T> {
+    fn clone(&self) -> Self {
+        Self { lines: self.lines.clone(), len: self.len }
+    }
+}
+
 impl<T: Number> From<Flat<T>> for SharedFlat<T> {
     fn from(flat: Flat<T>) -> Self {
         let (lines, len) = flat.into_lines();
         debug_assert!(lines.len() * flat::LINE >= len, "lines for all numbers");
-        Self { lines: SharedLines(lines.into_iter().map(UnsafeCell::new).collect()), len }
+        // The same memory: a cell is as large as what is in it.
+        let lines = lines.into_iter().map(UnsafeCell::new).collect();
+        Self { lines: SharedLines(Arc::new(lines)), len }
     }
 }
 
 impl<T: Number> SharedFlat<T> {
+    /// The memory of a buffer that others see already.
+    pub(crate) fn of(lines: SharedLines<T>, len: usize) -> Self {
+        Self { lines, len }
+    }
+
+    pub(crate) fn into_flat(self) -> Flat<T> {
+        Flat::over(self.lines, self.len)
+    }
+
     /// A buffer over the same memory.
     ///
     /// # Safety

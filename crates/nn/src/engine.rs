@@ -1,10 +1,14 @@
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, TakeUpdate, train_in_turn, update_in_turn};
+use paceline_model::{
+    Batch, Error, Factors, Flat, Loss, Model, Part, Progress, SharedFactors, State, TakeUpdate, train_in_turn,
+    update_in_turn,
+};
 
 use crate::Network;
 use crate::cpu::{Cpu, Instructions};
 use crate::executor::{Executor, Take};
+use crate::factors::Factored;
 use crate::updater::{Place, SegmentTable};
 
 /// A network on the processor: what trainers drive.
@@ -107,6 +111,45 @@ impl Model for Engine {
         self.segments.part_end(start)
     }
 
+    fn parts(&self, parameters: usize) -> Vec<Part> {
+        let (mut parts, mut start) = (Vec::new(), 0);
+        let plain = |start| self.segments.part_end(start) - start;
+        // Factored parts are never seen as a whole, so what needs norms and constraints has none.
+        let factored = if self.segments.is_element_wise() { self.executor.factored() } else { Vec::new() };
+        for Factored { range, part } in factored {
+            cut(start, range.start, false, &mut parts, plain);
+            cut(range.start, range.end, true, &mut parts, |_| part);
+            start = range.end;
+        }
+        cut(start, parameters, false, &mut parts, plain);
+        parts
+    }
+
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
+        if !self.segments.is_element_wise() {
+            return Ok((self.gradient(batch, state)?, None));
+        }
+        let State { parameters, running, gradient, .. } = state;
+        let (loss, factors) = self.executor.factored_gradient(batch, parameters, running, gradient)?;
+        Ok((loss, Some(factors)))
+    }
+
+    fn update_from_factors(
+        &mut self,
+        state: &mut State,
+        range: Range<usize>,
+        factors: &[Factors],
+        weight: f32,
+        progress: Progress,
+    ) {
+        let State { parameters, gradient, slots, .. } = state;
+        let remembered = slots.first().map_or(&[][..], |slot| slot.part(range.clone()));
+        let (ahead, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
+        self.executor.gradient_of_factors(&range, factors, progress.iteration, ahead, gradient);
+        let parameters = parameters.part_mut(range.clone());
+        self.segments.step(Place { parameters, gradient, slots, range }, weight, progress);
+    }
+
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
         self.segments.update(state, range, weight, progress);
     }
@@ -126,6 +169,16 @@ impl Model for Engine {
     }
 }
 
+/// Cuts from `start` to `end`, each part as long as `len` says for its start.
+fn cut(start: usize, end: usize, is_factored: bool, parts: &mut Vec<Part>, len: impl Fn(usize) -> usize) {
+    let mut start = start;
+    while start < end {
+        let range = start..end.min(start + len(start));
+        start = range.end;
+        parts.push(Part { range, is_factored });
+    }
+}
+
 /// Updates each part of the parameters as soon as its gradient is there.
 struct Step<'a> {
     segments: &'a mut SegmentTable,
@@ -136,7 +189,7 @@ struct Step<'a> {
 
 impl Take<f32> for Step<'_> {
     fn will_read(&self, part: Range<usize>) -> &[f32] {
-        self.slots.first().map_or(&[], |slot| &slot[part])
+        self.slots.first().map_or(&[], |slot| slot.part(part))
     }
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use paceline_model::{Batch, Error, Flat, Loss, Targets};
 
+use crate::factors::Packed;
 use crate::node::Node;
-use crate::pass::{Backward, Draw, Forward, Needs};
+use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient};
 use crate::plain::judge;
 use crate::plan::{Lowering, Plan, Purpose};
 use crate::{Network, Real};
@@ -24,16 +25,13 @@ pub(crate) trait Kernels: Send {
     fn gradient_rows(&self, _node: &Node) -> Option<usize> {
         None
     }
-    /// The gradient of some rows of the weights, after [`Self::backward`] without `dweights` and all rows before them.
-    /// `ahead` is what will be read next.
-    fn weight_gradient(
-        &mut self,
-        node: &Node,
-        _rows: Range<usize>,
-        _ahead: [&[Self::R]; 2],
-        _pass: &mut Backward<'_, Self::R>,
-    ) {
+    /// The gradient of some rows of the weights, after [`Self::backward`] without `dweights`.
+    fn weight_gradient(&mut self, node: &Node, _pass: RowsOfGradient<'_, Self::R>) {
         unreachable!("{:?} has no rows", node.op)
+    }
+    /// Numbers of scratch that [`Self::weight_gradient`] needs.
+    fn weight_gradient_scratch(&self, _node: &Node, _examples: usize) -> usize {
+        0
     }
 }
 
@@ -49,8 +47,9 @@ pub(crate) trait Take<R> {
 pub(crate) struct Executor<K: Kernels> {
     pub(crate) network: Network,
     pub(crate) kernels: K,
-    plans: Vec<Plan>,
-    arena: Flat<K::R>,
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) arena: Flat<K::R>,
+    pub(crate) packed: Packed<K::R>,
     marks: Vec<u16>,
     /// Where running statistics go that nobody wants to keep.
     idle_running: Vec<K::R>,
@@ -70,6 +69,7 @@ impl<K: Kernels> Executor<K> {
             kernels,
             plans: Vec::new(),
             arena: Flat::zeros(0),
+            packed: Packed::default(),
             marks: Vec::new(),
             idle_running,
             poison: false,
@@ -90,16 +90,28 @@ impl<K: Kernels> Executor<K> {
         running: &mut [K::R],
         gradient: &mut [K::R],
     ) -> Result<Loss, Error> {
-        let plan = self.plan_to_learn(batch)?;
+        self.gradient_for(Purpose::Train, batch, parameters, running, gradient)
+    }
+
+    /// With [`Purpose::TrainTogether`] less the gradients that can be computed by rows.
+    pub(crate) fn gradient_for(
+        &mut self,
+        purpose: Purpose,
+        batch: &Batch,
+        parameters: &[K::R],
+        running: &mut [K::R],
+        gradient: &mut [K::R],
+    ) -> Result<Loss, Error> {
+        let plan = self.plan_to_learn(batch, purpose)?;
         let sum = self.forward(plan, batch, parameters, running);
         let plan = &self.plans[plan];
         for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
-            let [dweights, dbias] = gradient
-                .get_disjoint_mut([node.weights.clone(), node.bias.clone()])
-                .expect("parameters do not overlap");
+            let comes_later = purpose == Purpose::TrainTogether && self.kernels.gradient_rows(node).is_some();
+            let weights = if comes_later { 0..0 } else { node.weights.clone() };
+            let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
             let weights = &parameters[node.weights.clone()];
             let draw = Draw::new(self.network.config().seed, node.layer, batch);
-            let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, weights, [dweights, dbias]);
+            let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, weights, slopes);
             timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
             if self.poison {
                 bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
@@ -120,7 +132,7 @@ impl<K: Kernels> Executor<K> {
         gradient: &mut [K::R],
         taker: &mut impl Take<K::R>,
     ) -> Result<Loss, Error> {
-        let plan = self.plan_to_learn(batch)?;
+        let plan = self.plan_to_learn(batch, Purpose::Train)?;
         let sum = self.forward(plan, batch, parameters, running);
         let loss = Loss { sum, weight: f64::from(batch.weight()) };
         if !sum.is_finite() {
@@ -141,12 +153,18 @@ impl<K: Kernels> Executor<K> {
             for first in rows.into_iter().flat_map(|rows| (0..height).step_by(rows)) {
                 let rows = first..height.min(first + rows.unwrap_or(height));
                 let part = node.weights.start + first * width..node.weights.start + rows.end * width;
-                let slopes = [&mut gradient[..part.len()], &mut []];
-                let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, &[], slopes);
-                let ahead = [&parameters[part.clone()], taker.will_read(part.clone())];
-                timed(&mut self.seconds, node.layer, 1, || {
-                    self.kernels.weight_gradient(node, rows, ahead, &mut pass);
-                });
+                let pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, &[], [&mut [], &mut []]);
+                let rows = RowsOfGradient {
+                    examples: plan.examples,
+                    goes_on: first > 0,
+                    rows,
+                    x: &[pass.x],
+                    dy: &[pass.dy],
+                    dweights: &mut gradient[..part.len()],
+                    scratch: pass.scratch,
+                    ahead: [&parameters[part.clone()], taker.will_read(part.clone())],
+                };
+                timed(&mut self.seconds, node.layer, 1, || self.kernels.weight_gradient(node, rows));
                 taker.take(parameters, &mut gradient[..part.len()], part);
             }
             if rows.is_none() {
@@ -159,13 +177,13 @@ impl<K: Kernels> Executor<K> {
         Ok(loss)
     }
 
-    fn plan_to_learn(&mut self, batch: &Batch) -> Result<usize, Error> {
+    fn plan_to_learn(&mut self, batch: &Batch, purpose: Purpose) -> Result<usize, Error> {
         check(&self.network, batch)?;
         if matches!(batch.targets, Targets::None) {
             let expected = "something to learn from".into();
             return Err(Error::BadBatch { what: "targets", expected, found: "none".into() });
         }
-        self.plan(batch.examples(), Purpose::Train)
+        self.plan(batch.examples(), purpose)
     }
 
     /// The outputs of every example, and the loss if the batch has targets.
@@ -200,7 +218,7 @@ impl<K: Kernels> Executor<K> {
                 .unwrap_or_else(|_| fall_back(index));
             let mut pass = Forward {
                 examples: plan.examples,
-                training: plan.purpose == Purpose::Train,
+                training: plan.purpose != Purpose::Predict,
                 draw: Draw::new(network.config().seed, node.layer, batch),
                 weights: &parameters[node.weights.clone()],
                 bias: &parameters[node.bias.clone()],
@@ -226,20 +244,27 @@ impl<K: Kernels> Executor<K> {
         sum
     }
 
-    /// The plan for this many examples, made now if it is not there yet.
+    /// The plan for this many examples, made now if it is not there yet, with memory to run it.
     fn plan(&mut self, examples: usize, purpose: Purpose) -> Result<usize, Error> {
+        let index = self.lowered(examples, purpose);
+        let Plan { arena, marks, .. } = self.plans[index];
+        let bytes = arena.saturating_mul(size_of::<K::R>());
+        self.arena.grow(arena).map_err(|_| Error::OutOfMemory { examples, bytes })?;
+        self.marks.resize(self.marks.len().max(marks), 0);
+        Ok(index)
+    }
+
+    /// The plan, to look at.
+    pub(crate) fn lowered(&mut self, examples: usize, purpose: Purpose) -> usize {
         if let Some(found) = self.plans.iter().position(|p| p.examples == examples && p.purpose == purpose) {
-            return Ok(found);
+            return found;
         }
         if self.plans.len() == CACHED_PLANS {
             self.plans.remove(0);
         }
-        let plan = Plan::new(&self.network, examples, purpose, K::LOWERING, |node, n| self.kernels.needs(node, n));
-        let bytes = plan.arena.saturating_mul(size_of::<K::R>());
-        self.arena.grow(plan.arena).map_err(|_| Error::OutOfMemory { examples, bytes })?;
-        self.marks.resize(self.marks.len().max(plan.marks), 0);
-        self.plans.push(plan);
-        Ok(self.plans.len() - 1)
+        self.plans
+            .push(Plan::new(&self.network, examples, purpose, K::LOWERING, |node, n| self.kernels.needs(node, n)));
+        self.plans.len() - 1
     }
 }
 

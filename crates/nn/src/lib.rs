@@ -22,6 +22,7 @@ mod engine;
 mod error;
 pub mod evaluation;
 mod executor;
+mod factors;
 mod gradient_normalisation;
 mod layer;
 mod loss;

@@ -1,5 +1,7 @@
 //! What an operation is given to work on, in either direction.
 
+use std::ops::Range;
+
 use paceline_model::Batch;
 
 use crate::random::Counted;
@@ -65,6 +67,24 @@ pub(crate) struct Backward<'a, R> {
     pub dx: &'a mut [R],
 }
 
+/// Some rows of the gradient of weights, xᵀ dy, after the backward pass.
+pub(crate) struct RowsOfGradient<'a, R> {
+    /// Of all replicas together.
+    pub examples: usize,
+    pub rows: Range<usize>,
+    /// By replica.
+    pub x: &'a [&'a [R]],
+    /// By replica.
+    pub dy: &'a [&'a [R]],
+    /// These rows, one after the other.
+    pub dweights: &'a mut [R],
+    pub scratch: &'a mut [R],
+    /// Whether the scratch is as other rows of the same x and dy left it.
+    pub goes_on: bool,
+    /// What will be read next.
+    pub ahead: [&'a [R]; 2],
+}
+
 /// What an operation asks of the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
@@ -78,4 +98,6 @@ pub(crate) struct Needs {
     pub keeps_x: bool,
     /// Whether the backward pass reads what came out.
     pub keeps_y: bool,
+    /// Whether the gradient of the weights can be computed by rows, after the backward pass.
+    pub has_rows: bool,
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use paceline_data::{Loader, LoaderOptions, Normaliser, Share, TargetShape};
 use paceline_model::{Loss, Progress, State};
-use paceline_nn::{Engine, ModelFile};
+use paceline_nn::ModelFile;
 
 use crate::checkpoint::Checkpoints;
 use crate::exchange::{Memory, RESIDUAL};
@@ -124,7 +124,8 @@ fn apply_residuals(start: &mut Start) {
 
 fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
     let options = &trainer.options;
-    let model = Engine::new(trainer.network.clone());
+    // What the exchanges are told of the model must hold for those of the members.
+    let model = Threaded::new(&trainer.network, options.threads);
     let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state, halt)?;
     let mut members = Vec::with_capacity(options.workers);
     for (index, mut exchange) in exchanges.into_iter().enumerate() {

@@ -41,8 +41,8 @@ pub use early_stopping::{EarlyStopping, Metric, Standing, Verdict};
 pub use error::Error;
 pub use event::Event;
 pub use exchange::{
-    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Reduced, Shared, SharedOptions, Solo,
-    Synchronous, Traffic,
+    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Shared, SharedOptions, Solo, Synchronous,
+    Traffic,
 };
 pub use halt::Stop;
 pub use inference::{

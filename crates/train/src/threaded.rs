@@ -3,18 +3,20 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use paceline_model::{Batch, Error, Flat, Loss, Model, Progress, State, TakeUpdate, Targets};
+use paceline_model::{
+    Batch, Error, Factors, Flat, Loss, Model, Part, Progress, SharedFactors, State, TakeUpdate, Targets,
+};
 use paceline_nn::{Engine, Network};
 
 /// One engine per thread. The first works on the thread that asks; with one alone nothing is cut.
 pub(crate) struct Threaded {
     engine: Engine,
     own: Batch,
-    others: Vec<Part>,
+    others: Vec<Other>,
 }
 
 /// What another thread works with.
-struct Part {
+struct Other {
     engine: Engine,
     batch: Batch,
     running: Vec<f32>,
@@ -23,7 +25,7 @@ struct Part {
 
 impl Threaded {
     pub(crate) fn new(network: &Network, threads: usize) -> Self {
-        let part = |_| Part {
+        let part = |_| Other {
             engine: Engine::new(network.clone()),
             batch: Batch::empty(),
             running: Vec::new(),
@@ -55,7 +57,7 @@ impl Model for Threaded {
         let parameters: &[f32] = parameters;
         let losses: Vec<Result<Loss, Error>> = std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(self.others.len());
-            for Part { engine, batch, running, gradient } in &mut self.others {
+            for Other { engine, batch, running, gradient } in &mut self.others {
                 threads.push(scope.spawn(move || engine.gradient_at(parameters, batch, running, gradient)));
             }
             let first = self.engine.gradient_at(parameters, &self.own, running, gradient);
@@ -83,6 +85,31 @@ impl Model for Threaded {
 
     fn part_end(&self, start: usize) -> usize {
         self.engine.part_end(start)
+    }
+
+    fn parts(&self, parameters: usize) -> Vec<Part> {
+        let mut parts = self.engine.parts(parameters);
+        // Several threads sum their gradients among themselves.
+        parts.iter_mut().for_each(|part| part.is_factored &= self.others.is_empty());
+        parts
+    }
+
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
+        match self.others.is_empty() {
+            true => self.engine.factored_gradient(batch, state),
+            false => Ok((self.gradient(batch, state)?, None)),
+        }
+    }
+
+    fn update_from_factors(
+        &mut self,
+        state: &mut State,
+        range: Range<usize>,
+        factors: &[Factors],
+        weight: f32,
+        progress: Progress,
+    ) {
+        self.engine.update_from_factors(state, range, factors, weight, progress);
     }
 
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {

@@ -1,4 +1,6 @@
-use paceline_model::{Batch, Loss, Model, Progress, State};
+use std::ops::Range;
+
+use paceline_model::{Batch, Loss, Model, Part, Progress, State};
 
 use crate::{Error, Exchange, Exchanged};
 
@@ -37,6 +39,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let (attends, weight) = (batch.examples() == 0, batch.weight());
         let takes = !attends && self.exchange.takes_parts()?;
+        let mut factors = None;
         let loss = if attends {
             self.state.gradient.fill(0.0);
             Loss::default()
@@ -45,28 +48,42 @@ impl<M: Model, E: Exchange> Worker<M, E> {
         } else if takes {
             let Self { model, state, exchange, progress } = self;
             model.update_in_parts(batch, state, *progress, &mut |part, update| exchange.take(part, update))?
+        } else if self.exchange.wants_factors() {
+            let (loss, shown) = self.model.factored_gradient(batch, &mut self.state)?;
+            factors = shown;
+            loss
         } else {
             self.model.gradient(batch, &mut self.state)?
         };
         if !loss.sum.is_finite() {
             return Ok(StepReport { loss, moved: Exchanged::default() });
         }
-        if !self.exchange.steps_alone() && !takes {
-            let mine = self.exchange.reduce(&mut self.state, weight)?;
-            let mut start = mine.range.start;
-            while start < mine.range.end {
-                let part = start..self.model.part_end(start).min(mine.range.end);
-                start = part.end;
-                self.exchange.gather(&mut self.state, part.clone());
-                if self.exchange.applies() {
-                    self.model.update_and_apply(&mut self.state, part, mine.weight, self.progress);
-                } else {
-                    self.model.update(&mut self.state, part, mine.weight, self.progress);
-                }
+        if !self.exchange.steps_alone()
+            && !takes
+            && let Some(weight) = self.exchange.reduce(&mut self.state, weight, factors)?
+        {
+            let (mut after, parameters) = (0, self.state.parameters.len());
+            while let Some(Part { range, is_factored }) = self.exchange.next_part(&self.model, after, parameters) {
+                after = range.end;
+                self.update_part(range, is_factored, weight);
             }
         }
         let moved = self.exchange.finish(&mut self.state, weight)?;
         self.progress.iteration += 1;
         Ok(StepReport { loss, moved })
+    }
+
+    /// Updates a part with what the gradients of all replicas come to.
+    fn update_part(&mut self, part: Range<usize>, is_factored: bool, weight: f32) {
+        let Self { model, state, exchange, progress } = self;
+        if is_factored {
+            return model.update_from_factors(state, part, exchange.factors(), weight, *progress);
+        }
+        exchange.gather(state, part.clone());
+        if exchange.applies() {
+            model.update_and_apply(state, part, weight, *progress);
+        } else {
+            model.update(state, part, weight, *progress);
+        }
     }
 }

@@ -1,15 +1,13 @@
 //! y = x W + b: the product and its two gradients.
 
-use std::ops::Range;
-
 use super::dispatch::{Instructions, vectorize};
-use super::product::{self, Matrix, Product};
-use crate::pass::{Backward, Forward};
+use super::product::{self, Matrix, Packing, Product, Stack};
+use crate::pass::{Backward, Forward, RowsOfGradient};
 
 /// Floats of scratch of the forward and the backward pass.
 pub(super) fn scratch(instructions: Instructions, examples: usize, [inputs, outputs]: [usize; 2]) -> [usize; 2] {
     let forward = product::scratch(instructions, examples, outputs);
-    let dweights = product::scratch(instructions, inputs, outputs);
+    let dweights = weight_gradient_scratch(instructions, inputs, examples, outputs);
     let dx = product::scratch(instructions, examples, inputs);
     [forward, dweights.max(dx)]
 }
@@ -30,7 +28,7 @@ pub(super) fn forward(
         bias: pass.bias,
         relu,
         scratch: pass.scratch,
-        b_is_ready: false,
+        packing: Packing::Blocks,
         ahead: [&[]; 2],
     }
     .run(instructions);
@@ -50,38 +48,64 @@ pub(super) fn backward(instructions: Instructions, [inputs, outputs]: [usize; 2]
             bias: &[],
             relu: false,
             scratch: pass.scratch,
-            b_is_ready: false,
+            packing: Packing::Blocks,
             ahead: [&[]; 2],
         }
         .run(instructions);
     }
     if !pass.dweights.is_empty() {
-        weight_gradient(instructions, [inputs, outputs], 0..inputs, [&[]; 2], pass);
+        let rows = RowsOfGradient {
+            examples: pass.examples,
+            rows: 0..inputs,
+            x: &[pass.x],
+            dy: &[pass.dy],
+            dweights: pass.dweights,
+            scratch: pass.scratch,
+            goes_on: false,
+            ahead: [&[]; 2],
+        };
+        weight_gradient(instructions, [inputs, outputs], rows);
     }
 }
 
-/// dW = xᵀ dy, some rows of it, the first ones first. `ahead` is needed next.
+/// dW = xᵀ dy, some rows of it.
 pub(super) fn weight_gradient(
     instructions: Instructions,
     [inputs, outputs]: [usize; 2],
-    rows: Range<usize>,
-    ahead: [&[f32]; 2],
-    pass: &mut Backward<'_, f32>,
+    pass: RowsOfGradient<'_, f32>,
 ) {
+    let packing = match product::can_keep(pass.examples, outputs) {
+        false => Packing::Blocks,
+        true if pass.goes_on => Packing::Done,
+        true => Packing::Kept,
+    };
     Product {
-        rows: rows.len(),
+        rows: pass.rows.len(),
         depth: pass.examples,
         columns: outputs,
-        a: Matrix::Columns(&pass.x[rows.start..], inputs),
-        b: Matrix::Rows(pass.dy, outputs),
+        a: Matrix::Steps(Stack { pieces: pass.x, stride: inputs, first: pass.rows.start }),
+        b: Matrix::Steps(Stack { pieces: pass.dy, stride: outputs, first: 0 }),
         c: pass.dweights,
         bias: &[],
         relu: false,
-        b_is_ready: rows.start > 0 && product::fits_one_block(pass.examples, outputs),
+        packing,
         scratch: pass.scratch,
-        ahead,
+        ahead: pass.ahead,
     }
     .run(instructions);
+}
+
+/// Floats of scratch for some rows of the gradient of the weights.
+pub(super) fn weight_gradient_scratch(
+    instructions: Instructions,
+    rows: usize,
+    examples: usize,
+    outputs: usize,
+) -> usize {
+    match product::can_keep(examples, outputs) {
+        true => product::scratch_that_keeps(instructions, rows, examples, outputs),
+        false => product::scratch(instructions, rows, outputs),
+    }
 }
 
 /// The sum of each column of `rows`, added to what is there if `add`; nothing if nobody wants it.

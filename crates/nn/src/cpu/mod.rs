@@ -30,8 +30,6 @@ mod tile;
 mod vector;
 mod winograd;
 
-use std::ops::Range;
-
 use conv2d::Geometry;
 pub use dispatch::Instructions;
 
@@ -39,7 +37,7 @@ use crate::Activation;
 use crate::config::Pool;
 use crate::executor::Kernels;
 use crate::node::{Conv, Node, Op};
-use crate::pass::{Backward, Forward, Needs};
+use crate::pass::{Backward, Forward, Needs, RowsOfGradient};
 use crate::plain;
 use crate::plan::Lowering;
 
@@ -76,6 +74,7 @@ impl Kernels for Cpu {
             Op::Dense { inputs, outputs } => {
                 [needs.forward_scratch, needs.backward_scratch] =
                     dense::scratch(self.instructions, examples, [*inputs, *outputs]);
+                needs.has_rows = true;
             }
             Op::Conv2d(conv) => {
                 let geometry = self.geometry(conv);
@@ -138,10 +137,14 @@ impl Kernels for Cpu {
         matches!(node.op, Op::Dense { .. }).then_some(GRADIENT_ROWS)
     }
 
-    fn weight_gradient(&mut self, node: &Node, rows: Range<usize>, ahead: [&[f32]; 2], pass: &mut Backward<'_, f32>) {
+    fn weight_gradient(&mut self, node: &Node, pass: RowsOfGradient<'_, f32>) {
         if let Op::Dense { inputs, outputs } = &node.op {
-            dense::weight_gradient(self.instructions, [*inputs, *outputs], rows, ahead, pass);
+            dense::weight_gradient(self.instructions, [*inputs, *outputs], pass);
         }
+    }
+
+    fn weight_gradient_scratch(&self, node: &Node, examples: usize) -> usize {
+        dense::weight_gradient_scratch(self.instructions, GRADIENT_ROWS, examples, node.output.len())
     }
 }
 

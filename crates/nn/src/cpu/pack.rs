@@ -58,18 +58,19 @@ impl Work for Copy<'_> {
 }
 
 /// Copies rows into panels of `width` columns, the last one as narrow as whole vectors allow, zeros behind. Panels that
-/// are narrower than a vector are all of the same width.
+/// are narrower than a vector are all of the same width. A panel has `of` rows, and these are the ones at `rows`.
 pub(super) fn pack_row_by_row(
     instructions: Instructions,
     from: &[f32],
     stride: usize,
-    columns: usize,
-    width: usize,
-    rows: usize,
+    [columns, width]: [usize; 2],
+    rows: Range<usize>,
+    of: usize,
     to: &mut [f32],
 ) {
-    assert!(rows == 0 || (rows - 1) * stride + columns <= from.len(), "the matrix has these rows");
-    instructions.run(Spread { from, stride, columns, width, rows, to });
+    assert!(rows.is_empty() || (rows.len() - 1) * stride + columns <= from.len(), "the matrix has these rows");
+    assert!(rows.end <= of, "a panel has these rows");
+    instructions.run(Spread { from, stride, columns, width, rows, of, to });
 }
 
 struct Spread<'a> {
@@ -77,40 +78,41 @@ struct Spread<'a> {
     stride: usize,
     columns: usize,
     width: usize,
-    rows: usize,
+    rows: Range<usize>,
+    of: usize,
     to: &'a mut [f32],
 }
 
 impl Work for Spread<'_> {
     #[inline(always)]
     unsafe fn run<V: Vector>(self) {
-        let Self { from, stride, columns, width, rows, to } = self;
+        let Self { from, stride, columns, width, rows, of, to } = self;
         if width < V::LANES {
-            assert!(rows * columns.next_multiple_of(width) <= to.len(), "room for all strips");
-            for row in 0..rows {
+            assert!(of * columns.next_multiple_of(width) <= to.len(), "room for all strips");
+            for (row, place) in rows.enumerate() {
                 for (panel, at) in (0..columns).step_by(width).enumerate() {
                     // SAFETY: `pack_row_by_row` held that every row has its columns; `to` was checked above.
                     unsafe {
                         let some = V::load_part(from.as_ptr().add(row * stride + at), width.min(columns - at));
-                        some.store_part(to.as_mut_ptr().add((panel * rows + row) * width), width);
+                        some.store_part(to.as_mut_ptr().add((panel * of + place) * width), width);
                     }
                 }
             }
             return;
         }
         let (whole, last) = (columns / width, (columns % width).next_multiple_of(V::LANES));
-        assert!(width % V::LANES == 0 && rows * (whole * width + last) <= to.len(), "room for all panels");
-        for row in 0..rows {
+        assert!(width % V::LANES == 0 && of * (whole * width + last) <= to.len(), "room for all panels");
+        for (row, place) in rows.enumerate() {
             // SAFETY: `pack_row_by_row` held that every row has its columns; `to` was checked above.
             unsafe {
                 let from = from.as_ptr().add(row * stride);
                 for panel in 0..whole {
-                    let to = to.as_mut_ptr().add((panel * rows + row) * width);
+                    let to = to.as_mut_ptr().add((panel * of + place) * width);
                     for at in (0..width).step_by(V::LANES) {
                         V::load(from.add(panel * width + at)).store(to.add(at));
                     }
                 }
-                let to = to.as_mut_ptr().add(whole * rows * width + row * last);
+                let to = to.as_mut_ptr().add(whole * of * width + place * last);
                 for at in (0..last).step_by(V::LANES) {
                     let there = V::LANES.min(columns - whole * width - at);
                     V::load_part(from.add(whole * width + at), there).store(to.add(at));

@@ -16,6 +16,9 @@ pub(super) const ROWS: usize = 128;
 /// Columns of a block: all its panels stay in the second-level cache too, and B is read in long runs.
 const COLUMNS: usize = 1008;
 
+/// Steps of a B that is kept: some megabytes at most.
+const MOST_KEPT: usize = 1024;
+
 /// A matrix as it lies: row after row, or column after column.
 #[derive(Clone, Copy)]
 pub(super) enum Matrix<'a> {
@@ -23,6 +26,43 @@ pub(super) enum Matrix<'a> {
     Rows(&'a [f32], usize),
     /// Columns of so many floats.
     Columns(&'a [f32], usize),
+    /// Step after step, as the examples of several replicas lie. So it is for both sides: a step is a column of the left one
+    /// and a row of the right one.
+    Steps(Stack<'a>),
+}
+
+/// Rows of several pieces, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Stack<'a> {
+    pub pieces: &'a [&'a [f32]],
+    /// Floats of a row.
+    pub stride: usize,
+    /// The first that is looked at.
+    pub first: usize,
+}
+
+impl Stack<'_> {
+    /// Packs some columns of some rows; those of each piece come where they belong.
+    fn pack(
+        &self,
+        instructions: Instructions,
+        columns: Range<usize>,
+        width: usize,
+        rows: Range<usize>,
+        to: &mut [f32],
+    ) {
+        let mut start = 0;
+        for piece in self.pieces {
+            let count = piece.len() / self.stride;
+            let mine = rows.start.max(start)..rows.end.min(start + count);
+            if !mine.is_empty() {
+                let from = &piece[(mine.start - start) * self.stride + self.first + columns.start..];
+                let place = mine.start - rows.start..mine.end - rows.start;
+                pack_row_by_row(instructions, from, self.stride, [columns.len(), width], place, rows.len(), to);
+            }
+            start += count;
+        }
+    }
 }
 
 /// The product of `rows` × `depth` by `depth` × `columns`; C lies row after row without gaps.
@@ -36,17 +76,27 @@ pub(super) struct Product<'a> {
     /// Added to every row, if not empty.
     pub bias: &'a [f32],
     pub relu: bool,
-    /// As many floats as [`scratch`] says.
+    /// As many floats as [`scratch`] says, or [`scratch_that_keeps`].
     pub scratch: &'a mut [f32],
-    /// Whether the scratch is as a product with the same B left it, so that [`fits_one_block`] of B need not be packed.
-    pub b_is_ready: bool,
+    pub packing: Packing,
     /// What comes to the second-level cache meanwhile, because it is needed next.
     pub ahead: [&'a [f32]; 2],
 }
 
-/// Whether such a B is packed as a whole.
-pub(super) fn fits_one_block(depth: usize, columns: usize) -> bool {
-    depth <= STEPS && columns <= COLUMNS
+/// When B is packed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Block by block, as it is needed.
+    Blocks,
+    /// The same, and all blocks are left in the scratch.
+    Kept,
+    /// Not at all: the scratch is as a product with the same B has left it.
+    Done,
+}
+
+/// Whether B can be kept: its blocks are cut by steps only, and they are not too many.
+pub(super) fn can_keep(depth: usize, columns: usize) -> bool {
+    columns <= COLUMNS && depth <= MOST_KEPT
 }
 
 /// Floats of scratch that a product of these sizes needs: a block of A and a block of B.
@@ -55,19 +105,29 @@ pub(super) fn scratch(instructions: Instructions, rows: usize, columns: usize) -
     STEPS * (rows.min(ROWS).next_multiple_of(strip.rows) + columns.min(COLUMNS).next_multiple_of(strip.width))
 }
 
+/// The same for a product whose packed B is kept.
+pub(super) fn scratch_that_keeps(instructions: Instructions, rows: usize, depth: usize, columns: usize) -> usize {
+    let more = depth.div_ceil(STEPS).saturating_sub(1);
+    scratch(instructions, rows, columns) + more * STEPS * columns.next_multiple_of(instructions.strip().width)
+}
+
 impl Product<'_> {
     pub(super) fn run(self, instructions: Instructions) {
-        // B first: where it lies must not depend on the rows, which change while it is kept.
-        let block_columns = self.columns.min(COLUMNS).next_multiple_of(instructions.strip().width);
-        let (packed_b, packed_a) = self.scratch.split_at_mut(STEPS * block_columns);
+        assert!(self.packing == Packing::Blocks || can_keep(self.depth, self.columns), "B can be kept");
         // As even as can be: a short last block would cost as much besides its products as a long one.
         let blocks = self.depth.div_ceil(STEPS).max(1);
+        // B first: where it lies must not depend on the rows, which change while it is kept.
+        let block_columns = self.columns.min(COLUMNS).next_multiple_of(instructions.strip().width);
+        let kept = if self.packing == Packing::Blocks { 1 } else { blocks };
+        let (packed_b, packed_a) = self.scratch.split_at_mut(kept * STEPS * block_columns);
         let mut live = LiveSteps::new();
         for k in (0..self.depth).step_by(self.depth.div_ceil(blocks).max(1)) {
             let steps = k..self.depth.min(k + self.depth.div_ceil(blocks));
+            let place = if self.packing == Packing::Blocks { 0 } else { k / self.depth.div_ceil(blocks) };
+            let packed_b = &mut packed_b[place * STEPS * block_columns..][..STEPS * block_columns];
             for column in (0..self.columns).step_by(COLUMNS) {
                 let block = Columns::beside_strips(instructions, COLUMNS.min(self.columns - column));
-                if !self.b_is_ready {
+                if self.packing != Packing::Done {
                     pack_panels(instructions, self.b, block, column, steps.clone(), packed_b);
                 }
                 // The next rows of B, where they lie in a row, or else what the caller wants.
@@ -124,8 +184,9 @@ fn pack_strips(instructions: Instructions, a: Matrix<'_>, rows: Range<usize>, st
         }
         Matrix::Columns(values, stride) => {
             let from = &values[steps.start * stride + rows.start..];
-            pack_row_by_row(instructions, from, stride, rows.len(), height, steps.len(), to);
+            pack_row_by_row(instructions, from, stride, [rows.len(), height], 0..steps.len(), steps.len(), to);
         }
+        Matrix::Steps(stack) => stack.pack(instructions, rows, height, steps, to),
     }
 }
 
@@ -141,16 +202,12 @@ fn pack_panels(
     match b {
         // Row by row through all panels, because long runs arrive faster than short ones.
         Matrix::Rows(values, stride) => {
-            let count = block.columns();
-            pack_row_by_row(
-                instructions,
-                &values[steps.start * stride + column..],
-                stride,
-                count,
-                block.width,
-                steps.len(),
-                to,
-            );
+            let from = &values[steps.start * stride + column..];
+            let all = 0..steps.len();
+            pack_row_by_row(instructions, from, stride, [block.columns(), block.width], all, steps.len(), to);
+        }
+        Matrix::Steps(stack) => {
+            stack.pack(instructions, column..column + block.columns(), block.width, steps, to);
         }
         Matrix::Columns(values, stride) => {
             let mut start = 0;
@@ -206,7 +263,7 @@ mod tests {
                     bias: &[],
                     relu: false,
                     scratch: &mut scratch,
-                    b_is_ready: false,
+                    packing: Packing::Blocks,
                     ahead: [&[]; 2],
                 }
                 .run(instructions);

@@ -1,8 +1,8 @@
 //! A network lowered for one batch size and one purpose: a list of operations over ranges of one arena, planned once
 //! and used for every step of that shape.
 //!
-//! Time runs 0 … n − 1 over the forward passes, n is the loss, n + 1 … 2n the backward passes in reverse. Buffers that
-//! are not alive at the same time may share memory.
+//! Time runs 0 … n − 1 over the forward passes, n is the loss, n + 1 … 2n the backward passes in reverse; 2n + 1 is what others do
+//! with what they are shown. Buffers that are not alive at the same time may share memory.
 
 mod arena;
 
@@ -19,6 +19,8 @@ use crate::{Activation, Loss, Network};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Train,
+    /// As `Train`, but what gradients of rows are computed from is kept beyond the last backward pass.
+    TrainTogether,
     Predict,
 }
 
@@ -84,12 +86,13 @@ impl Plan {
         let mut nodes = if lowering.fused { crate::node::fuse(&network.nodes) } else { network.nodes.clone() };
         let merged = if lowering.fused { merge_into_loss(&mut nodes, network.loss()) } else { None };
         let judged = Judged { loss: network.loss().clone(), merged, width: network.output().len() };
-        let train = purpose == Purpose::Train;
+        let train = purpose != Purpose::Predict;
         let n = nodes.len();
         let backward = |i: usize| 2 * n - i;
         let first_trained = nodes.iter().position(Node::is_trained).unwrap_or(n);
         let needs: Vec<Needs> = nodes.iter().map(|node| needs(node, examples)).collect();
         let trains = |i: usize| train && i >= first_trained;
+        let is_kept = |i: usize| purpose == Purpose::TrainTogether && trains(i) && needs[i].has_rows;
 
         let mut arena = Arena::default();
         // Activations: index 0 is the input, i + 1 the output of operation i.
@@ -102,6 +105,9 @@ impl Plan {
                 }
                 if i > 0 && trains(i - 1) && needs[i - 1].keeps_y {
                     last = last.max(backward(i - 1));
+                }
+                if i < n && is_kept(i) {
+                    last = 2 * n + 1;
                 }
                 // The outputs are read when all is over.
                 if i == n && merged.is_none() {
@@ -121,7 +127,11 @@ impl Plan {
                 let wanted = if i == n { train && first_trained < n } else { train && i > first_trained };
                 let len = examples * if i == 0 { network.input().len() } else { nodes[i - 1].output.len() };
                 let born = if i == n { n } else { backward(i) };
-                let read = if i == 0 { born } else { backward(i - 1) };
+                let read = match i {
+                    0 => born,
+                    _ if is_kept(i - 1) => 2 * n + 1,
+                    _ => backward(i - 1),
+                };
                 arena.ask(if wanted { len } else { 0 }, born..read + 1)
             })
             .collect();

@@ -174,7 +174,7 @@ impl SegmentTable {
         let mut cut: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
         let used = segment.updater.slots().len();
         for (cut, flat) in cut.iter_mut().zip(slots) {
-            *cut = &mut flat[range.clone()];
+            *cut = flat.part_mut(range.clone());
         }
         rule.run(gradient, parameters, &mut cut[..used], scale, decay, into);
     }

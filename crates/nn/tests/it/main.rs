@@ -1,6 +1,7 @@
 //! Integration tests of the engine, in one binary.
 
 mod conformance;
+mod factors;
 mod gradient_check;
 mod networks;
 mod one_go;

@@ -2,12 +2,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use paceline_model::State;
+use paceline_model::{SharedFactors, State};
 use serde::{Deserialize, Serialize};
 
 use super::buffers::Buffers;
 use super::outer::Outer;
-use super::{Exchange, Exchanged, Memory, Reduced};
+use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
@@ -141,8 +141,8 @@ impl Exchange for Averaging {
         true
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
-        Ok(Reduced { range: 0..state.parameters.len(), weight })
+    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+        Ok(Some(weight))
     }
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {

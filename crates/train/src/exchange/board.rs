@@ -81,13 +81,6 @@ impl Board {
     pub(super) fn copy(&self, replica: usize, to: &mut [f32]) {
         to.copy_from_slice(&self.look(replica).values);
     }
-
-    /// Copies what each replica shows to where its range lies, but for one's own.
-    pub(super) fn gather(&self, me: usize, ranges: &[Range<usize>], whole: &mut [f32]) {
-        for (replica, range) in ranges.iter().enumerate().filter(|(replica, _)| *replica != me) {
-            whole[range.clone()].copy_from_slice(&self.look(replica).values);
-        }
-    }
 }
 
 #[cfg(test)]

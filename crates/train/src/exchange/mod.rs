@@ -3,6 +3,7 @@
 mod averaging;
 mod board;
 mod buffers;
+mod claims;
 mod outer;
 mod shared;
 mod solo;
@@ -13,7 +14,7 @@ use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
-use paceline_model::State;
+use paceline_model::{Factors, Model, Part, SharedFactors, State};
 pub(crate) use shared::RESIDUAL;
 pub(crate) use shared::Tally;
 pub use shared::{Combine, Shared, SharedOptions, Traffic};
@@ -30,10 +31,27 @@ pub trait Exchange: Send {
     /// Whether a gradient is used by its own replica only, so that its step may be taken in one go.
     fn steps_alone(&self) -> bool;
 
-    /// Waits for the gradients of all replicas; says which range this one updates and what their sum is divided by.
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error>;
+    /// Whether factors are wanted in place of gradients where a model has them.
+    fn wants_factors(&self) -> bool {
+        false
+    }
 
-    /// Sums the gradients of all replicas in a part of that range.
+    /// Waits for the gradients of all replicas, or their factors. Says what the sum of gradients is divided by; none if this
+    /// replica has nothing to update.
+    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error>;
+
+    /// The part that this replica updates next, the last one having ended at `after`; none if there are no more.
+    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Option<Part> {
+        let range = after..model.part_end(after).min(parameters);
+        (after < parameters).then_some(Part { range, is_factored: false })
+    }
+
+    /// What all replicas have shown in place of the gradients of factored parts, in their order.
+    fn factors(&self) -> &[Factors] {
+        &[]
+    }
+
+    /// Sums the gradients of all replicas in a part that is not factored.
     fn gather(&mut self, state: &mut State, part: Range<usize>) {
         let _ = (state, part);
     }
@@ -93,8 +111,20 @@ impl Exchange for Box<dyn Exchange> {
         (**self).steps_alone()
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
-        (**self).reduce(state, weight)
+    fn wants_factors(&self) -> bool {
+        (**self).wants_factors()
+    }
+
+    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+        (**self).reduce(state, weight, factors)
+    }
+
+    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Option<Part> {
+        (**self).next_part(model, after, parameters)
+    }
+
+    fn factors(&self) -> &[Factors] {
+        (**self).factors()
     }
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {
@@ -136,15 +166,6 @@ impl Exchange for Box<dyn Exchange> {
     fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
         (**self).begin(kept, state)
     }
-}
-
-/// What a reduction leaves to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reduced {
-    /// The range that this replica updates.
-    pub range: Range<usize>,
-    /// The sum of the weights of all examples in the gradient.
-    pub weight: f32,
 }
 
 /// What an exchange moved.

@@ -1,6 +1,6 @@
-use paceline_model::State;
+use paceline_model::{SharedFactors, State};
 
-use super::{Exchange, Exchanged, Reduced};
+use super::{Exchange, Exchanged};
 use crate::halt::Halt;
 use crate::{Error, Stop};
 
@@ -30,8 +30,8 @@ impl Exchange for Solo {
         true
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
-        Ok(Reduced { range: 0..state.parameters.len(), weight })
+    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+        Ok(Some(weight))
     }
 
     fn finish(&mut self, _state: &mut State, _weight: f32) -> Result<Exchanged, Error> {

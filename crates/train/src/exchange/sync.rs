@@ -1,36 +1,46 @@
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use paceline_model::{Model, SharedFlat, State};
+use paceline_model::{Factors, Model, Part, SharedFactors, SharedFlat, State};
 
 use super::board::Board;
-use super::{Exchange, Exchanged, Memory, Reduced};
+use super::claims::Claims;
+use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
 
-/// Replicas that take every step together: gradients are summed in the order of the replicas, each replica updates its
-/// own slice of the one buffer of parameters that all of them read.
+/// Replicas that take every step together: gradients are summed in the order of the replicas, part by part, each part by
+/// one of them, who updates it in the one buffer of parameters that all of them read.
 ///
-/// The bits are those of every other run with as many replicas.
+/// Of layers whose gradient is a product the replicas show each other the factors, and whoever updates a part computes its
+/// gradient over all examples: no gradient is written by one to be read by another.
+///
+/// The bits are those of every other run with as many replicas, whoever updates what.
 pub struct Synchronous {
     me: usize,
     team: Arc<Team>,
     halt: Halt,
     stops: bool,
+    /// What all replicas have shown in this step.
+    shown: Vec<Factors>,
 }
 
 /// What all replicas share.
 struct Team {
     gate: Arc<Gate>,
-    /// The range of each replica.
-    slices: Vec<Range<usize>>,
+    parts: Vec<Part>,
+    /// The parts of each replica.
+    shares: Vec<Range<u32>>,
+    /// By replica: those that are left in this step.
+    claims: Vec<Claims>,
     gradients: Board,
-    /// What all replicas have a view of. It is written between the two gates of a step, by each replica its own slice,
-    /// and read outside of them.
+    factors: Vec<RwLock<Option<SharedFactors>>>,
+    /// What all replicas have a view of, and what the updater remembers. It is written between the two gates of a step, by
+    /// each replica in the parts that it has claimed, and otherwise read outside of them.
     parameters: SharedFlat,
+    slots: Vec<SharedFlat>,
     running: Board,
-    slots: Vec<Board>,
 }
 
 impl Synchronous {
@@ -42,20 +52,20 @@ impl Synchronous {
         gate: &Arc<Gate>,
         halt: &Halt,
     ) -> Vec<Synchronous> {
-        let board = || Board::new(replicas);
+        let parts = model.parts(state.parameters.len());
         let team = Arc::new(Team {
             gate: gate.clone(),
-            slices: slices(model, state.parameters.len(), replicas),
-            gradients: board(),
+            shares: shares(&parts, replicas),
+            parts,
+            claims: (0..replicas).map(|_| Claims::default()).collect(),
+            gradients: Board::new(replicas),
+            factors: (0..replicas).map(|_| RwLock::default()).collect(),
             parameters: state.parameters.clone().into(),
-            running: board(),
-            slots: state.slots.iter().map(|_| board()).collect(),
+            slots: state.slots.iter().map(|slot| slot.clone().into()).collect(),
+            running: Board::new(replicas),
         });
-        (0..replicas).map(|me| Self { me, team: team.clone(), halt: halt.clone(), stops: false }).collect()
-    }
-
-    fn mine(&self) -> Range<usize> {
-        self.team.slices[self.me].clone()
+        let member = |me| Self { me, team: team.clone(), halt: halt.clone(), stops: false, shown: Vec::new() };
+        (0..replicas).map(member).collect()
     }
 }
 
@@ -68,11 +78,38 @@ impl Exchange for Synchronous {
         false
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
-        let (team, mine) = (&self.team, self.mine());
+    fn wants_factors(&self) -> bool {
+        true
+    }
+
+    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+        let team = &self.team;
         team.gradients.swap(self.me, &mut state.gradient, weight);
+        *team.factors[self.me].write().unwrap_or_else(PoisonError::into_inner) = factors;
+        team.claims[self.me].lay_out(team.shares[self.me].clone());
         self.stops = team.gate.wait(self.halt.is_asked())?;
-        Ok(Reduced { range: mine, weight: team.gradients.weight() })
+        self.shown.extend(team.factors.iter().map(|shown| {
+            let shown = shown.read().unwrap_or_else(PoisonError::into_inner);
+            #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
+            // SAFETY: models write what they show when they compute a gradient, outside of the two gates of a step; what is
+            // taken here, after the first one, is given up before the second.
+            shown.as_ref().map_or_else(Factors::default, |SharedFactors { examples, values }| Factors {
+                examples: *examples,
+                values: unsafe { values.view() },
+            })
+        }));
+        Ok(Some(team.gradients.weight()))
+    }
+
+    fn next_part(&mut self, _: &dyn Model, _: usize, _: usize) -> Option<Part> {
+        let claims = &self.team.claims;
+        let mut others = (1..claims.len()).map(|away| &claims[(self.me + away) % claims.len()]);
+        let claimed = claims[self.me].take_first().or_else(|| others.find_map(Claims::take_last))?;
+        Some(self.team.parts[claimed as usize].clone())
+    }
+
+    fn factors(&self) -> &[Factors] {
+        &self.shown
     }
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {
@@ -80,6 +117,7 @@ impl Exchange for Synchronous {
     }
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
+        self.shown.clear();
         let team = &self.team;
         let has_running = !state.running.is_empty();
         if has_running {
@@ -92,17 +130,8 @@ impl Exchange for Synchronous {
         Ok(Exchanged::default())
     }
 
-    fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
-        let (team, mine) = (&self.team, self.mine());
-        for (slot, board) in state.slots.iter().zip(&team.slots) {
-            board.show(self.me, &slot[mine.clone()], 0.0);
-        }
-        team.gate.wait(false)?;
-        for (slot, board) in state.slots.iter_mut().zip(&team.slots) {
-            board.gather(self.me, &team.slices, slot);
-        }
-        // Nobody shows anything new before all have looked.
-        team.gate.wait(false)?;
+    /// All is one already: parameters and slots are in one buffer, running statistics became their mean after the step.
+    fn settle(&mut self, _: &mut State) -> Result<Exchanged, Error> {
         Ok(Exchanged::default())
     }
 
@@ -111,64 +140,44 @@ impl Exchange for Synchronous {
     }
 
     fn begin(&mut self, _: &[Memory], state: &mut State) -> Result<(), Error> {
-        #[expect(unsafe_code, reason = "one buffer of parameters for all replicas")]
-        // SAFETY: a replica writes parameters between the two gates of a step only, through `Flat::part_mut` and within
-        // its own slice; slices have nothing in common. All reading is outside of these gates. A gate that breaks lets
+        #[expect(unsafe_code, reason = "one buffer for all replicas")]
+        // SAFETY: a replica writes parameters and slots between the two gates of a step only, through `Flat::part_mut` and
+        // within parts that nobody else has claimed. All other reading is outside of these gates. A gate that breaks lets
         // nobody into the next step.
         unsafe {
             state.parameters = self.team.parameters.view();
+            state.slots = self.team.slots.iter().map(|slot| slot.view()).collect();
         }
         Ok(())
     }
 }
 
-/// Cuts `0..len` into as many ranges as there are replicas, about as long as each other, where the model allows a cut.
-fn slices(model: &dyn Model, len: usize, replicas: usize) -> Vec<Range<usize>> {
-    let (mut slices, mut start, mut end) = (Vec::with_capacity(replicas), 0, 0);
-    for replica in 1..=replicas {
-        let wanted = len * replica / replicas;
-        while end < wanted {
-            end = model.part_end(end).min(len);
-        }
-        slices.push(start..end);
-        start = end;
-    }
-    slices
+/// Gives each replica parts that lie in a row, together about as long as those of each other.
+fn shares(parts: &[Part], replicas: usize) -> Vec<Range<u32>> {
+    let len = parts.last().map_or(0, |part| part.range.end);
+    let first = |replica: usize| parts.partition_point(|part| part.range.start < len * replica / replicas) as u32;
+    (0..replicas).map(|replica| first(replica)..first(replica + 1)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
+    use paceline_model::Part;
 
-    use paceline_model::{Batch, Error, Loss, Model, Progress, State};
-
-    use super::slices;
-
-    /// Can be cut every so many numbers.
-    struct Cuts(usize);
-
-    impl Model for Cuts {
-        fn initial_state(&self) -> State {
-            State::default()
-        }
-        fn gradient(&mut self, _: &Batch, _: &mut State) -> Result<Loss, Error> {
-            unreachable!("nothing is trained here")
-        }
-        fn predict(&mut self, _: &Batch, _: &State, _: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
-            unreachable!("nothing is predicted here")
-        }
-        fn part_end(&self, start: usize) -> usize {
-            (start + 1).next_multiple_of(self.0)
-        }
-        fn update(&mut self, _: &mut State, _: Range<usize>, _: f32, _: Progress) {}
-        fn apply(&mut self, _: &mut State, _: Range<usize>) {}
-    }
+    use super::shares;
 
     #[test]
-    fn slices_cover_everything_once_and_are_cut_where_the_model_allows() {
-        assert_eq!(slices(&Cuts(10), 100, 2), [0..50, 50..100]);
-        assert_eq!(slices(&Cuts(30), 100, 3), [0..60, 60..90, 90..100]);
-        assert_eq!(slices(&Cuts(1000), 100, 3), [0..100, 100..100, 100..100]);
-        assert_eq!(slices(&Cuts(7), 0, 2), [0..0, 0..0]);
+    fn shares_hold_every_part_once_and_are_about_as_long_as_each_other() {
+        let parts = |lengths: &[usize]| {
+            let mut end = 0;
+            let part = |len: &usize| {
+                end += len;
+                Part { range: end - len..end, is_factored: false }
+            };
+            lengths.iter().map(part).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&parts(&[10; 10]), 2), [0..5, 5..10]);
+        assert_eq!(shares(&parts(&[60, 30, 10]), 3), [0..1, 1..2, 2..3]);
+        assert_eq!(shares(&parts(&[1000]), 3), [0..1, 1..1, 1..1]);
+        assert_eq!(shares(&parts(&[]), 2), [0..0, 0..0]);
     }
 }

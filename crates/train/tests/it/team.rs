@@ -128,8 +128,45 @@ fn sync_gives_the_bits_of_one_worker_that_sums_in_order() {
 #[test]
 fn every_mode_gives_the_same_bits_on_every_run() {
     for mode in [Mode::Sync, averaging(3), EVERY_STEP] {
-        let run = || train(config(Updater::adam(0.01)), options(4, mode.clone())).model.state;
+        let run = || lasting(train(config(Updater::adam(0.01)), options(4, mode.clone())));
         assert!(run() == run(), "{mode:?}");
+    }
+}
+
+/// What a run came to; what is left in the gradient means nothing.
+fn lasting(outcome: Outcome) -> (Flat, Vec<Flat>, Flat) {
+    let State { parameters, slots, running, .. } = outcome.model.state;
+    (parameters, slots, running)
+}
+
+/// Dense layers of which `sync` shares factors, large enough for many parts.
+fn dense() -> NetworkConfig {
+    NetworkConfig::image(8, 8, 1)
+        .seed(3)
+        .updater(Updater::nesterovs(0.05, 0.9))
+        .layer(Dense::new(300).activation(Activation::Relu))
+        .layer(Dense::new(200).activation(Activation::Relu))
+        .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax))
+}
+
+#[test]
+fn sync_gives_the_same_bits_whoever_updates_what() {
+    let run = |workers| lasting(train(dense(), options(workers, Mode::Sync)));
+    for workers in [2, 3, 5] {
+        let first = run(workers);
+        (0..5).for_each(|_| assert!(run(workers) == first, "{workers} workers"));
+    }
+}
+
+#[test]
+fn sync_with_shared_factors_is_the_sum_of_gradients_up_to_rounding() {
+    for workers in [2, 3] {
+        let (found, expected) = (train(dense(), options(workers, Mode::Sync)).model.state, by_hand(dense(), workers));
+        let away = found.parameters.iter().zip(expected.parameters.iter()).map(|(a, b)| (a - b).abs());
+        assert!(away.fold(0.0, f32::max) < 1e-4, "{workers} workers");
+        assert_eq!(found.slots.len(), 1, "all is there for a checkpoint");
+        let away = found.slots[0].iter().zip(expected.slots[0].iter()).map(|(a, b)| (a - b).abs());
+        assert!(away.fold(0.0, f32::max) < 1e-4, "{workers} workers: what the updater remembers");
     }
 }
 
@@ -191,6 +228,17 @@ fn workers_that_see_different_classes_only_learn_all_of_them() {
         // A worker that learned nothing from the other would know one half.
         assert!(accuracy > 0.95, "{mode:?}: accuracy {accuracy}");
     }
+}
+
+#[test]
+fn sync_workers_of_several_threads_learn_dense_layers_too() {
+    // They sum gradients among their own threads, and show no factors.
+    let options = |threads| TrainOptions { threads, ..options(2, Mode::Sync) };
+    let [one, two] = [1, 2].map(|threads| train(dense(), options(threads)).model.state.parameters);
+    let start = Engine::new(Network::new(dense()).expect("a network")).initial_state().parameters;
+    let far = |a: &Flat, b: &Flat| a.iter().zip(b.iter()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(far(&one, &two) < 1e-4, "threads do not change what is learned: {}", far(&one, &two));
+    assert!(far(&one, &start) > 0.01, "something is");
 }
 
 #[test]

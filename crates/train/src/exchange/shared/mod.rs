@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::{Clipping, Encoder, Threshold, add_into, decode_into};
-use paceline_model::State;
+use paceline_model::{SharedFactors, State};
 
 pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
@@ -16,7 +16,7 @@ pub use traffic::Traffic;
 use self::dump::Dump;
 pub(crate) use self::traffic::Tally;
 use super::board::Board;
-use super::{Exchange, Exchanged, Memory, Reduced};
+use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
 use crate::halt::Halt;
@@ -175,10 +175,9 @@ impl Exchange for Shared {
         false
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Reduced, Error> {
+    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
         // A replica without examples has no update, not even that of its momentum.
-        let end = if weight > 0.0 { state.parameters.len() } else { 0 };
-        Ok(Reduced { range: 0..end, weight })
+        Ok((weight > 0.0).then_some(weight))
     }
 
     fn applies(&self) -> bool {

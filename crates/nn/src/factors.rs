@@ -1,0 +1,98 @@
+//! Gradients of rows of weights, computed from what replicas of a process have shown of their backward passes: what went
+//! in and the slopes of what came out. A replica that sums such rows over all examples writes no gradient that others
+//! would have to read.
+
+use std::ops::Range;
+
+use paceline_model::{Batch, Error, Factors, Flat, Loss, SharedFactors};
+
+use crate::executor::{Executor, Kernels};
+use crate::pass::RowsOfGradient;
+use crate::plan::{Plan, Purpose};
+
+/// What was made ready of the factors of all replicas.
+#[derive(Default)]
+pub(crate) struct Packed<R> {
+    /// The operation and the step that they are of.
+    of: Option<(usize, u64)>,
+    scratch: Flat<R>,
+}
+
+/// Parameters whose gradient can come from factors.
+pub(crate) struct Factored {
+    /// Where they lie.
+    pub range: Range<usize>,
+    /// As many go together.
+    pub part: usize,
+}
+
+impl<K: Kernels<R = f32>> Executor<K> {
+    /// All parameters whose gradient can come from factors, in their order.
+    pub(crate) fn factored(&self) -> Vec<Factored> {
+        let nodes = self.network.nodes.iter().filter(|node| node.is_trained());
+        let rows = |node| self.kernels.gradient_rows(node);
+        let mut factored: Vec<Factored> = nodes
+            .filter_map(|node| rows(node).map(|rows| (node, rows)))
+            .map(|(node, rows)| Factored { range: node.weights.clone(), part: rows * node.output.len() })
+            .collect();
+        factored.sort_by_key(|factored| factored.range.start);
+        factored
+    }
+
+    /// The gradient by all other parameters, and the factors of those that are [`Self::factored`].
+    pub(crate) fn factored_gradient(
+        &mut self,
+        batch: &Batch,
+        parameters: &[f32],
+        running: &mut [f32],
+        gradient: &mut [f32],
+    ) -> Result<(Loss, SharedFactors), Error> {
+        self.packed.of = None;
+        let loss = self.gradient_for(Purpose::TrainTogether, batch, parameters, running, gradient)?;
+        Ok((loss, SharedFactors { examples: batch.examples(), values: self.arena.share() }))
+    }
+
+    /// The gradient of a part of factored parameters over the examples of all replicas, one after the other. `step` tells
+    /// one step's factors from another's, `ahead` is what will be read next.
+    ///
+    /// The bits are those of one replica that has all these examples.
+    pub(crate) fn gradient_of_factors(
+        &mut self,
+        part: &Range<usize>,
+        factors: &[Factors],
+        step: u64,
+        ahead: [&[f32]; 2],
+        gradient: &mut [f32],
+    ) {
+        let holds = |weights: &Range<usize>| weights.start <= part.start && part.end <= weights.end;
+        let (mut x, mut dy) = (Vec::with_capacity(factors.len()), Vec::with_capacity(factors.len()));
+        let (mut of, mut examples) = (None, 0);
+        for shown in factors.iter().filter(|shown| shown.examples > 0) {
+            let plan = self.lowered(shown.examples, Purpose::TrainTogether);
+            let Plan { nodes, places, .. } = &self.plans[plan];
+            let index = nodes.iter().position(|node| holds(&node.weights)).expect("a part of one layer's weights");
+            x.push(&shown.values[places[index].kept_x.clone()]);
+            dy.push(&shown.values[places[index].dy.clone()]);
+            (of, examples) = (Some((plan, index)), examples + shown.examples);
+        }
+        let (plan, index) = of.expect("factors of those who have examples");
+        let Self { plans, kernels, packed, .. } = self;
+        let node = &plans[plan].nodes[index];
+        let width = node.output.len();
+        let needed = kernels.weight_gradient_scratch(node, examples);
+        if packed.scratch.len() < needed {
+            *packed = Packed { of: None, scratch: Flat::zeros(needed) };
+        }
+        let pass = RowsOfGradient {
+            examples,
+            rows: (part.start - node.weights.start) / width..(part.end - node.weights.start) / width,
+            x: &x,
+            dy: &dy,
+            dweights: gradient,
+            goes_on: packed.of.replace((index, step)) == Some((index, step)),
+            scratch: &mut packed.scratch,
+            ahead,
+        };
+        kernels.weight_gradient(node, pass);
+    }
+}

@@ -1,0 +1,72 @@
+//! Who does which piece of a common work: each has pieces of its own, and who is done helps the others.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pieces of one replica that nobody has taken yet: it takes the first, others take the last, so that they rarely want
+/// the same.
+#[derive(Debug, Default)]
+pub(super) struct Claims(AtomicU64);
+
+impl Claims {
+    /// Lays out new pieces; nobody may be taking any.
+    pub(super) fn lay_out(&self, pieces: Range<u32>) {
+        // What keeps takers away until now also shows them what was laid out.
+        self.0.store(join(pieces), Ordering::Relaxed);
+    }
+
+    /// The first piece that is left.
+    pub(super) fn take_first(&self) -> Option<u32> {
+        self.take(|left| left.start + 1..left.end).map(|left| left.start)
+    }
+
+    /// The last piece that is left.
+    pub(super) fn take_last(&self) -> Option<u32> {
+        self.take(|left| left.start..left.end - 1).map(|left| left.end - 1)
+    }
+
+    /// Changes what is left, and says what it was; none if nothing was.
+    fn take(&self, rest: impl Fn(Range<u32>) -> Range<u32>) -> Option<Range<u32>> {
+        let change = |left| Some(split(left)).filter(|left| !left.is_empty()).map(|left| join(rest(left)));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).ok().map(split)
+    }
+}
+
+fn join(pieces: Range<u32>) -> u64 {
+    u64::from(pieces.start) << 32 | u64::from(pieces.end)
+}
+
+fn split(pieces: u64) -> Range<u32> {
+    (pieces >> 32) as u32..pieces as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::Claims;
+
+    #[test]
+    fn every_piece_is_taken_once_whoever_is_first() {
+        let claims = Claims::default();
+        assert_eq!((claims.take_first(), claims.take_last()), (None, None), "nothing is there before it is laid out");
+        for round in 1..200 {
+            claims.lay_out(7..7 + round);
+            let taken = Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for owns in [true, false, false] {
+                    let (claims, taken) = (&claims, &taken);
+                    scope.spawn(move || {
+                        let next = || if owns { claims.take_first() } else { claims.take_last() };
+                        while let Some(piece) = next() {
+                            taken.lock().expect("nobody panics").push(piece);
+                        }
+                    });
+                }
+            });
+            let mut taken = taken.into_inner().expect("nobody panics");
+            taken.sort_unstable();
+            assert!(taken.iter().copied().eq(7..7 + round), "{taken:?} of {round}");
+        }
+    }
+}
