@@ -104,8 +104,35 @@ fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
     (0..header.sent as usize).map(|field| bits_at(payload, field * width) >> 1 & low_bits).sum()
 }
 
+/// Places that are asked for before anything is added there: they are far apart, and many come in the time of one.
+const AHEAD: usize = 32;
+
 /// Adds `step` with the sign of each sent element to `target`; the payload must have passed [`check`].
 pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: f32) {
+    let mut asked = [(0, 0.0); AHEAD];
+    let mut count = 0;
+    for_each_sent(
+        header,
+        payload,
+        #[inline(always)]
+        |index, is_negative| {
+            ask_for(target, index);
+            let signed = f32::from_bits(step.to_bits() ^ is_negative << 31);
+            let (came, signed) = std::mem::replace(&mut asked[count % AHEAD], (index, signed));
+            if count >= AHEAD {
+                target[came] += signed;
+            }
+            count += 1;
+        },
+    );
+    for (index, signed) in (count.saturating_sub(AHEAD)..count).map(|place| asked[place % AHEAD]) {
+        target[index] += signed;
+    }
+}
+
+/// Calls `then` with the index of each sent element and its sign, 1 for those below zero.
+#[inline(always)]
+fn for_each_sent(header: &Header, payload: &[u8], mut then: impl FnMut(usize, u32)) {
     let rice_parameter = u32::from(header.rice_parameter);
     let width = rice_parameter as usize + 1;
     let low_bits = (1u64 << rice_parameter) - 1;
@@ -121,9 +148,26 @@ pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: 
             field += width;
             let index = next_index + (quotient << rice_parameter) + (bits >> 1 & low_bits) as usize;
             next_index = index + 1;
-            target[index] += f32::from_bits(step.to_bits() ^ (bits as u32 & 1) << 31);
+            then(index, bits as u32 & 1);
         }
     }
+}
+
+/// Brings an element near that is about to be changed.
+#[inline(always)]
+fn ask_for(target: &[f32], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let place = target.as_ptr().wrapping_add(index);
+        #[expect(unsafe_code, reason = "a prefetch takes a pointer")]
+        // SAFETY: a prefetch reads nothing that the program sees, wherever it points.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (target, index);
 }
 
 #[cfg(test)]
