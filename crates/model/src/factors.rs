@@ -8,7 +8,7 @@ use crate::{Flat, SharedFlat};
 pub struct SharedFactors {
     /// Examples that the factors are of.
     pub examples: usize,
-    /// Memory of the model. Nobody may read it while the model computes.
+    /// Memory of the model. While it computes, nobody may read more of it than it has passed.
     pub values: SharedFlat,
 }
 

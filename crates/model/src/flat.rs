@@ -92,7 +92,37 @@ impl<T: Number> Flat<T> {
         }
     }
 
-    /// Lets others see this memory too, from now until it grows. They promise not to read it while this buffer is used.
+    /// Parts to be written, and parts to be read; none if what is written has anything in common with another part. Claims
+    /// nothing of the rest, unlike slices of the whole buffer.
+    #[expect(clippy::type_complexity, reason = "as many of both as were asked for")]
+    pub fn parts<const W: usize, const N: usize>(
+        &mut self,
+        written: [Range<usize>; W],
+        read: [Range<usize>; N],
+    ) -> Option<([&mut [T]; W], [&[T]; N])> {
+        for range in written.iter().chain(&read) {
+            assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
+        }
+        let meet = |a: &Range<usize>, b: &Range<usize>| a.start.max(b.start) < a.end.min(b.end);
+        let mut others = written.iter().chain(&read);
+        let alone = |one| others.next().is_some() && !others.clone().any(|other| meet(one, other));
+        if !written.iter().all(alone) {
+            return None;
+        }
+        let start = self.start_mut();
+        #[expect(unsafe_code, reason = "slices of parts that are not made from one of the whole")]
+        // SAFETY: all ranges lie inside, those that are written have nothing in common with any other, and `self` is
+        // borrowed for as long as they live. For memory that others see too, see `part_mut`.
+        unsafe {
+            Some((
+                written.map(|range| std::slice::from_raw_parts_mut(start.add(range.start), range.len())),
+                read.map(|range| std::slice::from_raw_parts(start.add(range.start), range.len())),
+            ))
+        }
+    }
+
+    /// Lets others see this memory too, from now until it grows. They promise to read no range while it is used
+    /// here to be written, or as a slice of the whole.
     pub fn share(&mut self) -> SharedFlat<T> {
         let shared = match &self.lines {
             Lines::Own(_) => SharedFlat::from(std::mem::take(self)),
@@ -232,6 +262,25 @@ mod tests {
         flat.share();
         assert!(flat.grow(usize::MAX / 8).is_err());
         assert_eq!(flat[..], [9.0, 7.0, 3.0, 0.0], "what does not fit changes nothing");
+    }
+
+    #[test]
+    fn parts_are_written_and_read_at_once_unless_they_meet() {
+        let mut flat = Flat::<f32>::from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let (written, read) = flat.parts([4..6, 0..1, 2..2], [1..3, 2..4]).expect("parts that do not meet");
+        written[0].copy_from_slice(read[0]);
+        written[1].copy_from_slice(&read[1][1..]);
+        assert_eq!((written[2].len(), &flat[..]), (0, &[3.0, 1.0, 2.0, 3.0, 1.0, 2.0][..]));
+        for (written, read) in [([0..2, 1..3], 5..6), ([3..4, 0..2], 3..4), ([0..2, 4..6], 1..5), ([2..3, 2..3], 0..0)]
+        {
+            assert!(flat.parts(written.clone(), [read.clone()]).is_none(), "{written:?} and {read:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "7..11 of 10 numbers")]
+    fn parts_beyond_the_end_are_refused() {
+        Flat::<f32>::zeros(10).parts([0..1, 1..2], [7..11, 2..3]);
     }
 
     #[test]

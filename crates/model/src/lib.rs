@@ -20,6 +20,6 @@ mod state;
 pub use batch::{Batch, Targets};
 pub use factors::{Factors, Part, SharedFactors};
 pub use flat::{Flat, Number};
-pub use model::{Error, Loss, Model, Progress, TakeUpdate, train_in_turn, update_in_turn};
+pub use model::{Error, Loss, Model, Passed, Progress, TakeUpdate, train_in_turn, update_in_turn};
 pub use shared_flat::SharedFlat;
 pub use state::State;

@@ -98,9 +98,14 @@ pub trait Model: Send {
         parts
     }
 
-    /// [`Self::gradient`], less the parts that are factored ([`Self::parts`]): of these the factors are there instead.
-    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
-        Ok((self.gradient(batch, state)?, None))
+    /// [`Self::gradient`], less the parts that are factored ([`Self::parts`]): of these the factors are shown instead.
+    ///
+    /// On its way back through the parameters it tells `passed` again and again how far it has come. Others may read the
+    /// factors of the parts that it has passed, and change these parts, while it goes on. It tells nothing if the loss is
+    /// not finite.
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State, passed: &mut Passed<'_>) -> Result<Loss, Error> {
+        let _ = passed;
+        self.gradient(batch, state)
     }
 
     /// [`Self::update_and_apply`] of a factored part, of whose gradient each replica has shown its factors. What is in
@@ -138,6 +143,9 @@ pub trait Model: Send {
         update_in_turn(self, batch, state, progress, take)
     }
 }
+
+/// Is told what a model shows, and from where on its factored parameters are not read any more in this step.
+pub type Passed<'a> = dyn FnMut(&SharedFactors, usize) + 'a;
 
 /// Is handed parts of an update: where they lie, and what they are.
 pub type TakeUpdate<'a> = dyn FnMut(std::ops::Range<usize>, &mut [f32]) + 'a;

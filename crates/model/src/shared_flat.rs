@@ -69,7 +69,8 @@ impl<T: Number> SharedFlat<T> {
     /// # Safety
     ///
     /// As long as the view lives: while anybody writes a range, through whatever view or part, nobody else may read or
-    /// write any of it; who writes while others use the rest must take [`Flat::part_mut`].
+    /// write any of it; who reads or writes while others write the rest must take [`Flat::part`], [`Flat::part_mut`] or
+    /// [`Flat::parts`].
     #[expect(unsafe_code, reason = "the promise is the caller's")]
     pub unsafe fn view(&self) -> Flat<T> {
         Flat::over(self.lines.clone(), self.len)

@@ -1,8 +1,7 @@
 use std::ops::Range;
 
 use paceline_model::{
-    Batch, Error, Factors, Flat, Loss, Model, Part, Progress, SharedFactors, State, TakeUpdate, train_in_turn,
-    update_in_turn,
+    Batch, Error, Factors, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, train_in_turn, update_in_turn,
 };
 
 use crate::Network;
@@ -125,13 +124,12 @@ impl Model for Engine {
         parts
     }
 
-    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State, passed: &mut Passed<'_>) -> Result<Loss, Error> {
         if !self.segments.is_element_wise() {
-            return Ok((self.gradient(batch, state)?, None));
+            return self.gradient(batch, state);
         }
         let State { parameters, running, gradient, .. } = state;
-        let (loss, factors) = self.executor.factored_gradient(batch, parameters, running, gradient)?;
-        Ok((loss, Some(factors)))
+        self.executor.factored_gradient(batch, parameters, running, gradient, passed)
     }
 
     fn update_from_factors(

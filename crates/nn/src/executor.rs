@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Flat, Loss, Targets};
+use paceline_model::{Batch, Error, Flat, Loss, Number, Targets};
 
 use crate::factors::Packed;
 use crate::node::Node;
@@ -32,6 +32,23 @@ pub(crate) trait Kernels: Send {
     /// Numbers of scratch that [`Self::weight_gradient`] needs.
     fn weight_gradient_scratch(&self, _node: &Node, _examples: usize) -> usize {
         0
+    }
+}
+
+/// Parameters that are looked at part by part: others may be changing the rest.
+pub(crate) trait Parameters<R> {
+    fn part(&self, range: Range<usize>) -> &[R];
+}
+
+impl<R> Parameters<R> for [R] {
+    fn part(&self, range: Range<usize>) -> &[R] {
+        &self[range]
+    }
+}
+
+impl<R: Number> Parameters<R> for Flat<R> {
+    fn part(&self, range: Range<usize>) -> &[R] {
+        Flat::part(self, range)
     }
 }
 
@@ -90,34 +107,37 @@ impl<K: Kernels> Executor<K> {
         running: &mut [K::R],
         gradient: &mut [K::R],
     ) -> Result<Loss, Error> {
-        self.gradient_for(Purpose::Train, batch, parameters, running, gradient)
+        let plan = self.plan_to_learn(batch, Purpose::Train)?;
+        let sum = self.forward(plan, batch, parameters, running);
+        self.back(plan, batch, parameters, gradient, |_, _| {});
+        Ok(Loss { sum, weight: f64::from(batch.weight()) })
     }
 
-    /// With [`Purpose::TrainTogether`] less the gradients that can be computed by rows.
-    pub(crate) fn gradient_for(
+    /// The way back. With [`Purpose::TrainTogether`] it leaves out the gradients that can be computed by rows. `passed` is
+    /// told from where on weights are not read any more, and given the arena that shows what they were given.
+    pub(crate) fn back(
         &mut self,
-        purpose: Purpose,
+        plan: usize,
         batch: &Batch,
-        parameters: &[K::R],
-        running: &mut [K::R],
+        parameters: &(impl Parameters<K::R> + ?Sized),
         gradient: &mut [K::R],
-    ) -> Result<Loss, Error> {
-        let plan = self.plan_to_learn(batch, purpose)?;
-        let sum = self.forward(plan, batch, parameters, running);
+        mut passed: impl FnMut(&mut Flat<K::R>, usize),
+    ) {
         let plan = &self.plans[plan];
         for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
-            let comes_later = purpose == Purpose::TrainTogether && self.kernels.gradient_rows(node).is_some();
+            let comes_later = plan.purpose == Purpose::TrainTogether && self.kernels.gradient_rows(node).is_some();
             let weights = if comes_later { 0..0 } else { node.weights.clone() };
             let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
-            let weights = &parameters[node.weights.clone()];
+            let weights = parameters.part(node.weights.clone());
             let draw = Draw::new(self.network.config().seed, node.layer, batch);
             let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, weights, slopes);
             timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
             if self.poison {
                 bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
             }
+            let from = plan.nodes[..index].iter().map(|node| node.weights.end).max();
+            passed(&mut self.arena, from.unwrap_or(0));
         }
-        Ok(Loss { sum, weight: f64::from(batch.weight()) })
     }
 
     /// The same in parts: each is taken as soon as it is there and its parameters are not needed any more, while it is
@@ -177,7 +197,7 @@ impl<K: Kernels> Executor<K> {
         Ok(loss)
     }
 
-    fn plan_to_learn(&mut self, batch: &Batch, purpose: Purpose) -> Result<usize, Error> {
+    pub(crate) fn plan_to_learn(&mut self, batch: &Batch, purpose: Purpose) -> Result<usize, Error> {
         check(&self.network, batch)?;
         if matches!(batch.targets, Targets::None) {
             let expected = "something to learn from".into();
@@ -204,7 +224,13 @@ impl<K: Kernels> Executor<K> {
         Ok((&self.arena[self.plans[plan].output.clone()], loss))
     }
 
-    fn forward(&mut self, plan: usize, batch: &Batch, parameters: &[K::R], running: &mut [K::R]) -> f64 {
+    pub(crate) fn forward(
+        &mut self,
+        plan: usize,
+        batch: &Batch,
+        parameters: &(impl Parameters<K::R> + ?Sized),
+        running: &mut [K::R],
+    ) -> f64 {
         let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
         let plan = &plans[plan];
         if *poison {
@@ -220,8 +246,8 @@ impl<K: Kernels> Executor<K> {
                 examples: plan.examples,
                 training: plan.purpose != Purpose::Predict,
                 draw: Draw::new(network.config().seed, node.layer, batch),
-                weights: &parameters[node.weights.clone()],
-                bias: &parameters[node.bias.clone()],
+                weights: parameters.part(node.weights.clone()),
+                bias: parameters.part(node.bias.clone()),
                 running: &mut running[node.running.clone()],
                 x,
                 y,
@@ -271,23 +297,16 @@ impl<K: Kernels> Executor<K> {
 fn backward_pass<'a, R: Real>(
     plan: &Plan,
     index: usize,
-    arena: &'a mut [R],
+    arena: &'a mut Flat<R>,
     marks: &'a [u16],
     draw: Draw<'a>,
     weights: &'a [R],
     [dweights, dbias]: [&'a mut [R]; 2],
 ) -> Backward<'a, R> {
     let place = &plan.places[index];
-    let [x, y, aux, scratch, dy, dx] = arena
-        .get_disjoint_mut([
-            place.kept_x.clone(),
-            place.kept_y.clone(),
-            place.aux.clone(),
-            place.backward_scratch.clone(),
-            place.dy.clone(),
-            place.dx.clone(),
-        ])
-        .unwrap_or_else(|_| fall_back(index));
+    let written = [place.aux.clone(), place.backward_scratch.clone(), place.dy.clone(), place.dx.clone()];
+    let ([aux, scratch, dy, dx], [x, y]) =
+        arena.parts(written, [place.kept_x.clone(), place.kept_y.clone()]).unwrap_or_else(|| fall_back(index));
     let marks = &marks[place.marks.clone()];
     Backward { examples: plan.examples, draw, weights, x, y, aux, marks, scratch, dy, dweights, dbias, dx }
 }
@@ -309,9 +328,9 @@ fn timed(seconds: &mut Option<Vec<[f64; 2]>>, layer: usize, direction: usize, pa
     }
 }
 
-fn bury<R: Real>(arena: &mut [R], plan: &Plan, moment: usize) {
+fn bury<R: Real>(arena: &mut Flat<R>, plan: &Plan, moment: usize) {
     for range in &plan.dead_after[moment] {
-        arena[range.clone()].fill(R::of(f64::NAN));
+        arena.part_mut(range.clone()).fill(R::of(f64::NAN));
     }
 }
 

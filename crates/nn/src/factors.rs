@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Factors, Flat, Loss, SharedFactors};
+use paceline_model::{Batch, Error, Factors, Flat, Loss, Passed, SharedFactors};
 
 use crate::executor::{Executor, Kernels};
 use crate::pass::RowsOfGradient;
@@ -39,17 +39,25 @@ impl<K: Kernels<R = f32>> Executor<K> {
         factored
     }
 
-    /// The gradient by all other parameters, and the factors of those that are [`Self::factored`].
+    /// The gradient by all other parameters, and the factors of those that are [`Self::factored`]: see
+    /// [`paceline_model::Model::factored_gradient`].
     pub(crate) fn factored_gradient(
         &mut self,
         batch: &Batch,
-        parameters: &[f32],
+        parameters: &Flat,
         running: &mut [f32],
         gradient: &mut [f32],
-    ) -> Result<(Loss, SharedFactors), Error> {
+        passed: &mut Passed<'_>,
+    ) -> Result<Loss, Error> {
         self.packed.of = None;
-        let loss = self.gradient_for(Purpose::TrainTogether, batch, parameters, running, gradient)?;
-        Ok((loss, SharedFactors { examples: batch.examples(), values: self.arena.share() }))
+        let plan = self.plan_to_learn(batch, Purpose::TrainTogether)?;
+        let sum = self.forward(plan, batch, parameters, running);
+        if sum.is_finite() {
+            let examples = batch.examples();
+            let show = |arena: &mut Flat, from| passed(&SharedFactors { examples, values: arena.share() }, from);
+            self.back(plan, batch, parameters, gradient, show);
+        }
+        Ok(Loss { sum, weight: f64::from(batch.weight()) })
     }
 
     /// The gradient of a part of factored parameters over the examples of all replicas, one after the other. `step` tells
@@ -71,8 +79,8 @@ impl<K: Kernels<R = f32>> Executor<K> {
             let plan = self.lowered(shown.examples, Purpose::TrainTogether);
             let Plan { nodes, places, .. } = &self.plans[plan];
             let index = nodes.iter().position(|node| holds(&node.weights)).expect("a part of one layer's weights");
-            x.push(&shown.values[places[index].kept_x.clone()]);
-            dy.push(&shown.values[places[index].dy.clone()]);
+            x.push(shown.values.part(places[index].kept_x.clone()));
+            dy.push(shown.values.part(places[index].dy.clone()));
             (of, examples) = (Some((plan, index)), examples + shown.examples);
         }
         let (plan, index) = of.expect("factors of those who have examples");

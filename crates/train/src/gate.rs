@@ -68,17 +68,7 @@ impl Gate {
         }
         drop(state);
         let waits = || self.generation.load(Ordering::Acquire) == generation && !self.is_broken();
-        let mut looks = self.looks;
-        while looks > 0 && waits() {
-            std::hint::spin_loop();
-            looks -= 1;
-        }
-        let mut offers = if self.looks > 0 { OFFERS } else { 0 };
-        while offers > 0 && waits() {
-            std::thread::yield_now();
-            offers -= 1;
-        }
-        if waits() {
+        if self.lingers(waits) {
             let mut state = self.lock();
             while waits() {
                 state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -94,12 +84,7 @@ impl Gate {
     /// Waits until something holds that others make true, each with a `SeqCst` store before a [`Gate::nudge`].
     pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), Broken> {
         let waits = || !holds() && !self.is_broken();
-        let mut looks = self.looks;
-        while looks > 0 && waits() {
-            std::hint::spin_loop();
-            looks -= 1;
-        }
-        if waits() {
+        if self.lingers(waits) {
             let mut state = self.lock();
             // Either who nudges sees this, or the next look sees what was stored before the nudge.
             self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -109,6 +94,21 @@ impl Gate {
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
         if self.is_broken() { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Waits a while without sleeping; whether there is still something to wait for.
+    fn lingers(&self, waits: impl Fn() -> bool) -> bool {
+        let mut looks = self.looks;
+        while looks > 0 && waits() {
+            std::hint::spin_loop();
+            looks -= 1;
+        }
+        let mut offers = if self.looks > 0 { OFFERS } else { 0 };
+        while offers > 0 && waits() {
+            std::thread::yield_now();
+            offers -= 1;
+        }
+        waits()
     }
 
     /// Lets those look again who wait until something holds. Takes no lock while nobody does.

@@ -3,9 +3,7 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use paceline_model::{
-    Batch, Error, Factors, Flat, Loss, Model, Part, Progress, SharedFactors, State, TakeUpdate, Targets,
-};
+use paceline_model::{Batch, Error, Factors, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, Targets};
 use paceline_nn::{Engine, Network};
 
 /// One engine per thread. The first works on the thread that asks; with one alone nothing is cut.
@@ -94,10 +92,10 @@ impl Model for Threaded {
         parts
     }
 
-    fn factored_gradient(&mut self, batch: &Batch, state: &mut State) -> Result<(Loss, Option<SharedFactors>), Error> {
+    fn factored_gradient(&mut self, batch: &Batch, state: &mut State, passed: &mut Passed<'_>) -> Result<Loss, Error> {
         match self.others.is_empty() {
-            true => self.engine.factored_gradient(batch, state),
-            false => Ok((self.gradient(batch, state)?, None)),
+            true => self.engine.factored_gradient(batch, state, passed),
+            false => self.gradient(batch, state),
         }
     }
 

@@ -39,7 +39,6 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let (attends, weight) = (batch.examples() == 0, batch.weight());
         let takes = !attends && self.exchange.takes_parts()?;
-        let mut factors = None;
         let loss = if attends {
             self.state.gradient.fill(0.0);
             Loss::default()
@@ -49,9 +48,8 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             let Self { model, state, exchange, progress } = self;
             model.update_in_parts(batch, state, *progress, &mut |part, update| exchange.take(part, update))?
         } else if self.exchange.wants_factors() {
-            let (loss, shown) = self.model.factored_gradient(batch, &mut self.state)?;
-            factors = shown;
-            loss
+            let Self { model, state, exchange, .. } = self;
+            model.factored_gradient(batch, state, &mut |factors, from| exchange.passed(weight, factors, from))?
         } else {
             self.model.gradient(batch, &mut self.state)?
         };
@@ -60,10 +58,10 @@ impl<M: Model, E: Exchange> Worker<M, E> {
         }
         if !self.exchange.steps_alone()
             && !takes
-            && let Some(weight) = self.exchange.reduce(&mut self.state, weight, factors)?
+            && let Some(weight) = self.exchange.reduce(&mut self.state, weight)?
         {
             let (mut after, parameters) = (0, self.state.parameters.len());
-            while let Some(Part { range, is_factored }) = self.exchange.next_part(&self.model, after, parameters) {
+            while let Some(Part { range, is_factored }) = self.exchange.next_part(&self.model, after, parameters)? {
                 after = range.end;
                 self.update_part(range, is_factored, weight);
             }

@@ -52,7 +52,8 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
         if batch.examples() > 0 {
             // What a gradient leaves out is not looked at.
             state.gradient.fill(f32::NAN);
-            (_, factors) = replica.factored_gradient(batch, state).expect("a batch that fits");
+            let mut show = |shown: &SharedFactors, _| factors = Some(shown.clone());
+            replica.factored_gradient(batch, state, &mut show).expect("a batch that fits");
             sum.iter_mut().zip(state.gradient.iter()).for_each(|(sum, slope)| *sum += slope);
         }
         shown.push(factors);
@@ -156,4 +157,60 @@ fn gradients_that_are_seen_whole_are_not_factored() {
             {"dense": {"units": 90, "activation": "relu"}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
     );
     assert!(!factored, "a norm needs the whole gradient");
+}
+
+#[test]
+fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() {
+    let network = network(
+        r#"{"seed": 3, "input": {"image": [9, 9, 3]}, "updater": {"nesterovs": {"learning_rate": 0.1, "momentum": 0.9}},
+            "layers": [{"conv2d": {"filters": 7, "kernel": [3, 3], "activation": "relu"}},
+            {"dense": {"units": 70, "activation": "relu"}}, {"dropout": {"rate": 0.3}},
+            {"dense": {"units": 90, "activation": "sigmoid"}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+    let engine = || Engine::new(network.clone()).poisoned();
+    let (batch, progress) = (batch_for(&network, 33, 5), Progress::default());
+    let (mut replica, mut expected) = (engine(), network.initial_state());
+    let factored: Vec<_> = replica.parts(expected.parameters.len()).into_iter().filter(|part| part.is_factored).collect();
+
+    // One after the other: the way back, then the updates.
+    let mut shown = None;
+    let mut show = |factors: &SharedFactors, _| shown = Some(factors.clone());
+    let loss = replica.factored_gradient(&batch, &mut expected, &mut show).expect("a batch that fits");
+    let gradient = expected.gradient.clone();
+    #[expect(unsafe_code, reason = "what was shown is read")]
+    // SAFETY: the way back is over.
+    let read = |shown: &SharedFactors| Factors { examples: shown.examples, values: unsafe { shown.values.view() } };
+    let factors = [read(&shown.expect("factors"))];
+    for Part { range, .. } in &factored {
+        replica.update_from_factors(&mut expected, range.clone(), &factors, batch.weight(), progress);
+    }
+
+    // Each part as soon as it was passed, by another that has the same parameters.
+    let (mut replica, mut helper) = (engine(), engine());
+    let (mut own, mut others) = (network.initial_state(), network.initial_state());
+    let parameters = paceline_model::SharedFlat::from(own.parameters.clone());
+    #[expect(unsafe_code, reason = "one replica changes what the other has passed")]
+    // SAFETY: on one thread, and the replica looks at no part that it has passed.
+    unsafe {
+        (own.parameters, others.parameters) = (parameters.view(), parameters.view());
+    }
+    let mut updated_at = Vec::new();
+    let mut left = factored.clone();
+    let mut told = 0;
+    let mut update = |shown: &SharedFactors, from: usize| {
+        told += 1;
+        while let Some(Part { range, .. }) = left.pop_if(|part| part.range.start >= from) {
+            helper.update_from_factors(&mut others, range, &[read(shown)], batch.weight(), progress);
+            updated_at.push(told);
+        }
+    };
+    assert_eq!(replica.factored_gradient(&batch, &mut own, &mut update).expect("a batch that fits"), loss);
+    assert!(own.parameters == expected.parameters && others.slots == expected.slots);
+    let mut others_start = 0;
+    for Part { range, .. } in &factored {
+        assert_eq!(own.gradient[others_start..range.start], gradient[others_start..range.start]);
+        others_start = range.end;
+    }
+    assert_eq!((left.len(), updated_at.len()), (0, factored.len()));
+    assert!(updated_at[0] < told - 2 && updated_at[0] < updated_at[factored.len() - 1], "{updated_at:?} of {told}");
 }

@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use paceline_model::{SharedFactors, State};
+use paceline_model::State;
 use serde::{Deserialize, Serialize};
 
 use super::buffers::Buffers;
@@ -141,7 +141,7 @@ impl Exchange for Averaging {
         true
     }
 
-    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+    fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
         Ok(Some(weight))
     }
 

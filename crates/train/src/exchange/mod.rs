@@ -4,7 +4,9 @@ mod averaging;
 mod board;
 mod buffers;
 mod claims;
+mod common_work;
 mod outer;
+mod passage;
 mod shared;
 mod solo;
 mod sync;
@@ -36,14 +38,20 @@ pub trait Exchange: Send {
         false
     }
 
-    /// Waits for the gradients of all replicas, or their factors. Says what the sum of gradients is divided by; none if this
-    /// replica has nothing to update.
-    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error>;
+    /// Is told on the way back what the model shows, and from where on its factored parameters are not read any more.
+    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
+        let _ = (weight, factors, from);
+    }
 
-    /// The part that this replica updates next, the last one having ended at `after`; none if there are no more.
-    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Option<Part> {
+    /// Gives the gradient to the others, and waits until there is something to update. Says what the sum of gradients is
+    /// divided by; none if this replica has nothing to update.
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Option<f32>, Error>;
+
+    /// The part that this replica updates next, the last one having ended at `after`; waits until it can be updated. None if
+    /// there are no more.
+    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Result<Option<Part>, Error> {
         let range = after..model.part_end(after).min(parameters);
-        (after < parameters).then_some(Part { range, is_factored: false })
+        Ok((after < parameters).then_some(Part { range, is_factored: false }))
     }
 
     /// What all replicas have shown in place of the gradients of factored parts, in their order.
@@ -115,11 +123,15 @@ impl Exchange for Box<dyn Exchange> {
         (**self).wants_factors()
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error> {
-        (**self).reduce(state, weight, factors)
+    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
+        (**self).passed(weight, factors, from);
     }
 
-    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Option<Part> {
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Option<f32>, Error> {
+        (**self).reduce(state, weight)
+    }
+
+    fn next_part(&mut self, model: &dyn Model, after: usize, parameters: usize) -> Result<Option<Part>, Error> {
         (**self).next_part(model, after, parameters)
     }
 

@@ -1,4 +1,4 @@
-use paceline_model::{SharedFactors, State};
+use paceline_model::State;
 
 use super::{Exchange, Exchanged};
 use crate::halt::Halt;
@@ -30,7 +30,7 @@ impl Exchange for Solo {
         true
     }
 
-    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+    fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
         Ok(Some(weight))
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use paceline_model::{Factors, Model, Part, SharedFactors, SharedFlat, State};
 
 use super::board::Board;
-use super::claims::Claims;
+use super::common_work::CommonWork;
 use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
@@ -14,33 +14,42 @@ use crate::halt::Halt;
 /// one of them, who updates it in the one buffer of parameters that all of them read.
 ///
 /// Of layers whose gradient is a product the replicas show each other the factors, and whoever updates a part computes its
-/// gradient over all examples: no gradient is written by one to be read by another.
+/// gradient over all examples: no gradient is written by one to be read by another. Such a part can be updated as soon as
+/// all have passed it on their way back, so that who is early does not wait for who is late.
 ///
 /// The bits are those of every other run with as many replicas, whoever updates what.
 pub struct Synchronous {
     me: usize,
     team: Arc<Team>,
+    /// The parts of the parameters.
+    work: CommonWork,
     halt: Halt,
     stops: bool,
+    /// Whether this replica has shown what it has of this step.
+    has_shown: bool,
     /// What all replicas have shown in this step.
     shown: Vec<Factors>,
 }
 
 /// What all replicas share.
 struct Team {
-    gate: Arc<Gate>,
+    /// Those that need all gradients first, then those that have factors.
     parts: Vec<Part>,
-    /// The parts of each replica.
-    shares: Vec<Range<u32>>,
-    /// By replica: those that are left in this step.
-    claims: Vec<Claims>,
     gradients: Board,
-    factors: Vec<RwLock<Option<SharedFactors>>>,
-    /// What all replicas have a view of, and what the updater remembers. It is written between the two gates of a step, by
-    /// each replica in the parts that it has claimed, and otherwise read outside of them.
+    shows: Vec<RwLock<Show>>,
+    /// What all replicas have a view of, and what the updater remembers. A part is written by the replica that has claimed
+    /// it, after all have passed it; all other reading is before that, or after the gate at the end of the step.
     parameters: SharedFlat,
     slots: Vec<SharedFlat>,
     running: Board,
+}
+
+/// What a replica shows of a step.
+#[derive(Default)]
+struct Show {
+    /// That of its examples.
+    weight: f32,
+    factors: Option<SharedFactors>,
 }
 
 impl Synchronous {
@@ -52,20 +61,30 @@ impl Synchronous {
         gate: &Arc<Gate>,
         halt: &Halt,
     ) -> Vec<Synchronous> {
-        let parts = model.parts(state.parameters.len());
+        let mut parts = model.parts(state.parameters.len());
+        parts.sort_by_key(|part| (part.is_factored, part.range.start));
         let team = Arc::new(Team {
-            gate: gate.clone(),
-            shares: shares(&parts, replicas),
             parts,
-            claims: (0..replicas).map(|_| Claims::default()).collect(),
             gradients: Board::new(replicas),
-            factors: (0..replicas).map(|_| RwLock::default()).collect(),
+            shows: (0..replicas).map(|_| RwLock::default()).collect(),
             parameters: state.parameters.clone().into(),
             slots: state.slots.iter().map(|slot| slot.clone().into()).collect(),
             running: Board::new(replicas),
         });
-        let member = |me| Self { me, team: team.clone(), halt: halt.clone(), stops: false, shown: Vec::new() };
-        (0..replicas).map(member).collect()
+        let members = CommonWork::team(replicas, team.parts.iter().map(|part| part.range.len()), gate);
+        let member = |(me, work)| {
+            let (team, halt) = (team.clone(), halt.clone());
+            Self { me, team, work, halt, stops: false, has_shown: false, shown: Vec::new() }
+        };
+        members.into_iter().enumerate().map(member).collect()
+    }
+
+    /// Shows what this replica has of this step, once.
+    fn show(&mut self, weight: f32, factors: Option<&SharedFactors>) {
+        if !std::mem::replace(&mut self.has_shown, true) {
+            let mut show = self.team.shows[self.me].write().unwrap_or_else(PoisonError::into_inner);
+            *show = Show { weight, factors: factors.cloned() };
+        }
     }
 }
 
@@ -82,30 +101,33 @@ impl Exchange for Synchronous {
         true
     }
 
-    fn reduce(&mut self, state: &mut State, weight: f32, factors: Option<SharedFactors>) -> Result<Option<f32>, Error> {
-        let team = &self.team;
-        team.gradients.swap(self.me, &mut state.gradient, weight);
-        *team.factors[self.me].write().unwrap_or_else(PoisonError::into_inner) = factors;
-        team.claims[self.me].lay_out(team.shares[self.me].clone());
-        self.stops = team.gate.wait(self.halt.is_asked())?;
-        self.shown.extend(team.factors.iter().map(|shown| {
-            let shown = shown.read().unwrap_or_else(PoisonError::into_inner);
-            #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
-            // SAFETY: models write what they show when they compute a gradient, outside of the two gates of a step; what is
-            // taken here, after the first one, is given up before the second.
-            shown.as_ref().map_or_else(Factors::default, |SharedFactors { examples, values }| Factors {
-                examples: *examples,
-                values: unsafe { values.view() },
-            })
-        }));
-        Ok(Some(team.gradients.weight()))
+    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
+        self.show(weight, Some(factors));
+        let is_before = |part: &Part| !part.is_factored || part.range.start < from;
+        self.work.pass(self.team.parts.partition_point(is_before) as u32);
     }
 
-    fn next_part(&mut self, _: &dyn Model, _: usize, _: usize) -> Option<Part> {
-        let claims = &self.team.claims;
-        let mut others = (1..claims.len()).map(|away| &claims[(self.me + away) % claims.len()]);
-        let claimed = claims[self.me].take_first().or_else(|| others.find_map(Claims::take_last))?;
-        Some(self.team.parts[claimed as usize].clone())
+    fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Option<f32>, Error> {
+        self.show(weight, None);
+        self.team.gradients.swap(self.me, &mut state.gradient, weight);
+        self.work.pass(0);
+        self.work.begin()?;
+        let mut total = 0.0;
+        for show in &self.team.shows {
+            let Show { weight, factors } = &*show.read().unwrap_or_else(PoisonError::into_inner);
+            total += weight;
+            #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
+            // SAFETY: the factors of a part are read after all replicas have passed it, when their models write them no more;
+            // what is taken here is given up before the gate at the end of the step.
+            self.shown.push(factors.as_ref().map_or_else(Factors::default, |SharedFactors { examples, values }| {
+                Factors { examples: *examples, values: unsafe { values.view() } }
+            }));
+        }
+        Ok(Some(total))
+    }
+
+    fn next_part(&mut self, _: &dyn Model, _: usize, _: usize) -> Result<Option<Part>, Error> {
+        Ok(self.work.next()?.map(|part| self.team.parts[part as usize].clone()))
     }
 
     fn factors(&self) -> &[Factors] {
@@ -123,10 +145,11 @@ impl Exchange for Synchronous {
         if has_running {
             team.running.show(self.me, &state.running, weight);
         }
-        team.gate.wait(false)?;
+        self.stops = self.work.end(self.halt.is_asked())?;
         if has_running {
             team.running.mean(0..state.running.len(), &mut state.running);
         }
+        self.has_shown = false;
         Ok(Exchanged::default())
     }
 
@@ -141,43 +164,13 @@ impl Exchange for Synchronous {
 
     fn begin(&mut self, _: &[Memory], state: &mut State) -> Result<(), Error> {
         #[expect(unsafe_code, reason = "one buffer for all replicas")]
-        // SAFETY: a replica writes parameters and slots between the two gates of a step only, through `Flat::part_mut` and
-        // within parts that nobody else has claimed. All other reading is outside of these gates. A gate that breaks lets
-        // nobody into the next step.
+        // SAFETY: a replica writes parameters and slots through `Flat::part_mut` only, in a part that nobody else has claimed
+        // and that all have passed, which is when their models read it no more. They read it again, part by part, after the
+        // gate at the end of the step. A gate that breaks lets nobody into the next step.
         unsafe {
             state.parameters = self.team.parameters.view();
             state.slots = self.team.slots.iter().map(|slot| slot.view()).collect();
         }
         Ok(())
-    }
-}
-
-/// Gives each replica parts that lie in a row, together about as long as those of each other.
-fn shares(parts: &[Part], replicas: usize) -> Vec<Range<u32>> {
-    let len = parts.last().map_or(0, |part| part.range.end);
-    let first = |replica: usize| parts.partition_point(|part| part.range.start < len * replica / replicas) as u32;
-    (0..replicas).map(|replica| first(replica)..first(replica + 1)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use paceline_model::Part;
-
-    use super::shares;
-
-    #[test]
-    fn shares_hold_every_part_once_and_are_about_as_long_as_each_other() {
-        let parts = |lengths: &[usize]| {
-            let mut end = 0;
-            let part = |len: &usize| {
-                end += len;
-                Part { range: end - len..end, is_factored: false }
-            };
-            lengths.iter().map(part).collect::<Vec<_>>()
-        };
-        assert_eq!(shares(&parts(&[10; 10]), 2), [0..5, 5..10]);
-        assert_eq!(shares(&parts(&[60, 30, 10]), 3), [0..1, 1..2, 2..3]);
-        assert_eq!(shares(&parts(&[1000]), 3), [0..1, 1..1, 1..1]);
-        assert_eq!(shares(&parts(&[]), 2), [0..0, 0..0]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::{Clipping, Encoder, Threshold, add_into, decode_into};
-use paceline_model::{SharedFactors, State};
+use paceline_model::State;
 
 pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
@@ -175,7 +175,7 @@ impl Exchange for Shared {
         false
     }
 
-    fn reduce(&mut self, _: &mut State, weight: f32, _: Option<SharedFactors>) -> Result<Option<f32>, Error> {
+    fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
         // A replica without examples has no update, not even that of its momentum.
         Ok((weight > 0.0).then_some(weight))
     }
