@@ -124,8 +124,17 @@ pub trait Model: Send {
 
     /// A whole step of a replica that is alone: the bits of [`train_in_turn`], and as much faster as the model can.
     ///
-    /// A loss that is not finite is returned and changes no parameter. What is left in `state.gradient` means nothing.
-    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+    /// On its way back it may tell `passed` how far it has come: from there on parameters and slots are done with in this
+    /// step, and others may read and change them. A loss that is not finite is returned, changes no parameter and tells
+    /// nothing. What is left in `state.gradient` means nothing.
+    fn train(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        passed: &mut dyn FnMut(usize),
+    ) -> Result<Loss, Error> {
+        let _ = passed;
         train_in_turn(self, batch, state, progress)
     }
 

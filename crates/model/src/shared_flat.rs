@@ -76,6 +76,16 @@ impl<T: Number> SharedFlat<T> {
         Flat::over(self.lines.clone(), self.len)
     }
 
+    /// How many numbers there are; looks at none of them.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// A part, to be read.
     ///
     /// # Safety

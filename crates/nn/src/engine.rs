@@ -75,13 +75,19 @@ impl Model for Engine {
         self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
     }
 
-    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+    fn train(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        passed: &mut dyn FnMut(usize),
+    ) -> Result<Loss, Error> {
         if !self.segments.is_element_wise() {
             return train_in_turn(self, batch, state, progress);
         }
         let State { parameters, gradient, slots, running } = state;
         let mut step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
-        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step)
+        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step, passed)
     }
 
     fn update_in_parts(
@@ -96,7 +102,7 @@ impl Model for Engine {
         }
         let State { parameters, gradient, slots, running } = state;
         let step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
-        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOut { step, take })
+        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOut { step, take }, &mut |_| {})
     }
 
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
@@ -192,7 +198,6 @@ impl Take<f32> for Step<'_> {
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
         if !part.is_empty() {
-            let parameters = &mut parameters[part.clone()];
             let place = Place { parameters, gradient, slots: self.slots, range: part };
             self.segments.step(place, self.weight, self.progress);
         }
@@ -213,7 +218,6 @@ impl Take<f32> for HandOut<'_, '_> {
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
         if !part.is_empty() {
             let Step { segments, slots, weight, progress } = &mut self.step;
-            let parameters = &mut parameters[part.clone()];
             let place = Place { parameters, gradient: &mut *gradient, slots, range: part.clone() };
             segments.update_place(place, *weight, *progress);
             (self.take)(part, gradient);

@@ -56,7 +56,7 @@ impl<R: Number> Parameters<R> for Flat<R> {
 pub(crate) trait Take<R> {
     /// What will be read besides parameters and gradient when this part is taken, so that it can be brought near.
     fn will_read(&self, part: Range<usize>) -> &[R];
-    /// Uses the gradient of a part; the parameters are whole.
+    /// Uses the gradient of a part.
     fn take(&mut self, parameters: &mut [R], gradient: &mut [R], part: Range<usize>);
 }
 
@@ -141,16 +141,17 @@ impl<K: Kernels> Executor<K> {
     }
 
     /// The same in parts: each is taken as soon as it is there and its parameters are not needed any more, while it is
-    /// in the cache. `gradient` is left with remains.
+    /// in the cache. `gradient` is left with remains. `passed` is told from where on all parameters are done with.
     ///
-    /// Nothing is taken when the loss is not finite.
+    /// Nothing is taken or told when the loss is not finite.
     pub(crate) fn gradient_in_parts(
         &mut self,
         batch: &Batch,
-        parameters: &mut [K::R],
+        parameters: &mut Flat<K::R>,
         running: &mut [K::R],
         gradient: &mut [K::R],
         taker: &mut impl Take<K::R>,
+        passed: &mut dyn FnMut(usize),
     ) -> Result<Loss, Error> {
         let plan = self.plan_to_learn(batch, Purpose::Train)?;
         let sum = self.forward(plan, batch, parameters, running);
@@ -165,10 +166,12 @@ impl<K: Kernels> Executor<K> {
             let weights = if rows.is_some() { 0..0 } else { node.weights.clone() };
             let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
             let (arena, marks) = (&mut self.arena, &self.marks);
-            let mut pass = backward_pass(plan, index, arena, marks, draw, &parameters[node.weights.clone()], slopes);
+            let weights = parameters.part(node.weights.clone());
+            let mut pass = backward_pass(plan, index, arena, marks, draw, weights, slopes);
             timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
             // The bias first: the rows of the weights are written over the start of the buffer.
-            taker.take(parameters, &mut gradient[node.bias.clone()], node.bias.clone());
+            let bias = parameters.part_mut(node.bias.clone());
+            taker.take(bias, &mut gradient[node.bias.clone()], node.bias.clone());
             let (height, width) = (node.input.len(), node.output.len());
             for first in rows.into_iter().flat_map(|rows| (0..height).step_by(rows)) {
                 let rows = first..height.min(first + rows.unwrap_or(height));
@@ -182,17 +185,20 @@ impl<K: Kernels> Executor<K> {
                     dy: &[pass.dy],
                     dweights: &mut gradient[..part.len()],
                     scratch: pass.scratch,
-                    ahead: [&parameters[part.clone()], taker.will_read(part.clone())],
+                    ahead: [parameters.part(part.clone()), taker.will_read(part.clone())],
                 };
                 timed(&mut self.seconds, node.layer, 1, || self.kernels.weight_gradient(node, rows));
-                taker.take(parameters, &mut gradient[..part.len()], part);
+                taker.take(parameters.part_mut(part.clone()), &mut gradient[..part.len()], part);
             }
             if rows.is_none() {
-                taker.take(parameters, &mut gradient[node.weights.clone()], node.weights.clone());
+                let weights = parameters.part_mut(node.weights.clone());
+                taker.take(weights, &mut gradient[node.weights.clone()], node.weights.clone());
             }
             if self.poison {
                 bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
             }
+            let from = plan.nodes[..index].iter().map(|node| node.weights.end.max(node.bias.end)).max();
+            passed(from.unwrap_or(0));
         }
         Ok(loss)
     }

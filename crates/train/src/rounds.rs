@@ -222,7 +222,7 @@ impl RoundReplica {
             }
             self.loader.read(epoch, positions.iter().copied(), &mut self.batch)?;
             weight += f64::from(self.batch.weight());
-            let step = self.model.train(&self.batch, &mut self.local, self.progress)?;
+            let step = self.model.train(&self.batch, &mut self.local, self.progress, &mut |_| {})?;
             if !step.sum.is_finite() {
                 return Err(not_finite(&self.local, self.progress, &self.batch, step.mean(), KEPT));
             }

@@ -122,9 +122,15 @@ impl Model for Threaded {
         self.engine.update_and_apply(state, range, weight, progress);
     }
 
-    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+    fn train(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        passed: &mut dyn FnMut(usize),
+    ) -> Result<Loss, Error> {
         match self.others.is_empty() {
-            true => self.engine.train(batch, state, progress),
+            true => self.engine.train(batch, state, progress, passed),
             false => paceline_model::train_in_turn(self, batch, state, progress),
         }
     }

@@ -43,13 +43,14 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             self.state.gradient.fill(0.0);
             Loss::default()
         } else if self.exchange.steps_alone() {
-            self.model.train(batch, &mut self.state, self.progress)?
+            let Self { model, state, exchange, progress } = self;
+            model.train(batch, state, *progress, &mut |from| exchange.passed(weight, None, from))?
         } else if takes {
             let Self { model, state, exchange, progress } = self;
             model.update_in_parts(batch, state, *progress, &mut |part, update| exchange.take(part, update))?
         } else if self.exchange.wants_factors() {
             let Self { model, state, exchange, .. } = self;
-            model.factored_gradient(batch, state, &mut |factors, from| exchange.passed(weight, factors, from))?
+            model.factored_gradient(batch, state, &mut |factors, from| exchange.passed(weight, Some(factors), from))?
         } else {
             self.model.gradient(batch, &mut self.state)?
         };

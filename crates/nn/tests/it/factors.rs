@@ -170,7 +170,8 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let engine = || Engine::new(network.clone()).poisoned();
     let (batch, progress) = (batch_for(&network, 33, 5), Progress::default());
     let (mut replica, mut expected) = (engine(), network.initial_state());
-    let factored: Vec<_> = replica.parts(expected.parameters.len()).into_iter().filter(|part| part.is_factored).collect();
+    let factored: Vec<_> =
+        replica.parts(expected.parameters.len()).into_iter().filter(|part| part.is_factored).collect();
 
     // One after the other: the way back, then the updates.
     let mut shown = None;

@@ -18,27 +18,37 @@ impl Buffers {
         Self { replicas: (0..replicas).map(|_| values.clone().into()).collect() }
     }
 
+    /// Numbers of one replica.
+    pub(super) fn len(&self) -> usize {
+        self.replicas.first().map_or(0, SharedFlat::len)
+    }
+
     /// What a replica has instead of a buffer of its own.
     ///
     /// # Safety
     ///
-    /// Nobody may use it while anybody is in [`Self::average`].
+    /// Nobody may use a range of it while anybody is in [`Self::average`] with it; who uses the rest meanwhile must look at
+    /// parts, see [`SharedFlat::view`].
     #[expect(unsafe_code, reason = "the promise is the caller's")]
     pub(super) unsafe fn of(&self, replica: usize) -> Flat {
-        // SAFETY: as promised; those who average have ranges of their own.
+        // SAFETY: as promised.
         unsafe { self.replicas[replica].view() }
     }
 
     /// Writes the mean of a range to all replicas: weighted, summed in the order of the replicas. Those without weight
     /// have no say; when nobody has any, the first one speaks for all. `then` may change the mean of a part before it is
-    /// written; it is told where the part begins in the range.
+    /// written.
     ///
     /// # Safety
     ///
-    /// Meanwhile nobody may use any of the views, and everybody else who averages must have a range that has nothing in
-    /// common with this one.
+    /// Meanwhile nobody else may use this range, through a view or by averaging.
     #[expect(unsafe_code, reason = "the promise is the caller's")]
-    pub(super) unsafe fn average(&self, weights: &[f32], range: Range<usize>, mut then: impl FnMut(usize, &mut [f32])) {
+    pub(super) unsafe fn average(
+        &self,
+        weights: &[f32],
+        range: Range<usize>,
+        mut then: impl FnMut(Range<usize>, &mut [f32]),
+    ) {
         let total: f32 = weights.iter().sum();
         let share = |replica: usize| match total > 0.0 {
             true => weights[replica] / total,
@@ -55,7 +65,7 @@ impl Buffers {
                 let values = unsafe { values.part(chunk.clone()) };
                 mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value);
             }
-            then(start - range.start, mean);
+            then(chunk.clone(), mean);
             for values in &self.replicas {
                 // SAFETY: nobody else uses this range, and the part that was read is gone.
                 unsafe { values.part_mut(chunk.clone()) }.copy_from_slice(mean);

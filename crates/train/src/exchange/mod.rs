@@ -38,8 +38,9 @@ pub trait Exchange: Send {
         false
     }
 
-    /// Is told on the way back what the model shows, and from where on its factored parameters are not read any more.
-    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
+    /// Is told on the way back from where on the model is done with parameters in this step: with factored ones, if it shows
+    /// factors of their gradients, and else with all that belongs to them. `weight` is that of the minibatch.
+    fn passed(&mut self, weight: f32, factors: Option<&SharedFactors>, from: usize) {
         let _ = (weight, factors, from);
     }
 
@@ -123,7 +124,7 @@ impl Exchange for Box<dyn Exchange> {
         (**self).wants_factors()
     }
 
-    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
+    fn passed(&mut self, weight: f32, factors: Option<&SharedFactors>, from: usize) {
         (**self).passed(weight, factors, from);
     }
 

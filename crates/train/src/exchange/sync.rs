@@ -101,8 +101,8 @@ impl Exchange for Synchronous {
         true
     }
 
-    fn passed(&mut self, weight: f32, factors: &SharedFactors, from: usize) {
-        self.show(weight, Some(factors));
+    fn passed(&mut self, weight: f32, factors: Option<&SharedFactors>, from: usize) {
+        self.show(weight, factors);
         let is_before = |part: &Part| !part.is_factored || part.range.start < from;
         self.work.pass(self.team.parts.partition_point(is_before) as u32);
     }
