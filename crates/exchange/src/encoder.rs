@@ -1,6 +1,6 @@
 use crate::form::{Form, bitmap, dense, sparse};
 use crate::header::{Header, is_threshold};
-use crate::kernel::{Absorbed, absorb};
+use crate::kernel::{Absorbed, Rule, absorb};
 use crate::planes::Planes;
 use crate::{Clipped, Error, Instructions, Norms, residual};
 
@@ -70,7 +70,7 @@ impl Encoder {
         message.clear();
         same_length(&self.residual, update)?;
         self.begin(threshold)?;
-        self.absorb(0, update);
+        self.absorb(0, update, 1.0);
         let is_finite = self.parts.is_some_and(|(_, absorbed)| absorbed.is_finite());
         if !is_finite {
             finite("update", update)?;
@@ -89,14 +89,15 @@ impl Encoder {
         Ok(())
     }
 
-    /// Adds the part of an update that begins at element `start`.
+    /// Adds the part of an update that begins at element `start`, times `scale`: each product is rounded, and each sum.
     ///
     /// # Panics
     ///
     /// If no message was begun, or the part goes beyond the end.
-    pub fn absorb(&mut self, start: usize, part: &[f32]) {
+    pub fn absorb(&mut self, start: usize, part: &[f32], scale: f32) {
         let (threshold, found) = self.parts.as_mut().expect("a message was begun");
-        found.merge(absorb(self.instructions, start, part, &mut self.residual, *threshold, &mut self.planes));
+        let rule = Rule { scale, threshold: *threshold };
+        found.merge(absorb(self.instructions, start, part, &mut self.residual, rule, &mut self.planes));
     }
 
     /// Writes the message of an update that came in parts. Errors are those of [`Encoder::encode`].

@@ -3,7 +3,7 @@
 //! For every element, with one rounding each:
 //!
 //! ```text
-//! residual += update
+//! residual += scale · update
 //! if |residual| >= threshold: it is sent, and residual -= sign(residual) · threshold
 //! ```
 //!
@@ -17,6 +17,13 @@
 use crate::Instructions;
 use crate::instructions::Set;
 use crate::planes::{BLOCK, Planes, Words};
+
+/// What is done to an element.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    pub(crate) scale: f32,
+    pub(crate) threshold: f32,
+}
 
 /// What the pass has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,14 +48,14 @@ impl Absorbed {
     }
 }
 
-/// Adds `update` to the part of `residual` that begins at `start`, and moves what has reached `threshold` into `planes`,
+/// Adds `update` to the part of `residual` that begins at `start`, and moves what has reached the threshold into `planes`,
 /// where nothing of that part may be sent yet.
 pub(crate) fn absorb(
     instructions: Instructions,
     start: usize,
     update: &[f32],
     residual: &mut [f32],
-    threshold: f32,
+    rule: Rule,
     planes: &mut Planes,
 ) -> Absorbed {
     assert_eq!(planes.sent.len(), residual.len().div_ceil(BLOCK), "the planes are made for this residual");
@@ -64,16 +71,16 @@ pub(crate) fn absorb(
     let mut absorbed = match instructions.0 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Instructions` exists only for what this machine has.
-        Set::Avx512 => unsafe { wide::blocks(update_blocks, residual_blocks, threshold, words) },
+        Set::Avx512 => unsafe { wide::blocks(update_blocks, residual_blocks, rule, words) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Set::Avx2 => unsafe { half::blocks(update_blocks, residual_blocks, threshold, words) },
-        Set::Portable => portable_blocks(update_blocks, residual_blocks, threshold, words),
+        Set::Avx2 => unsafe { half::blocks(update_blocks, residual_blocks, rule, words) },
+        Set::Portable => portable_blocks(update_blocks, residual_blocks, rule, words),
     };
     let rest_at = block * BLOCK + update_blocks.len() * BLOCK;
     for (at, update, residual) in [(start, update_first, residual_first), (rest_at, update_rest, residual_rest)] {
         if !update.is_empty() {
-            let (sent, negative, largest) = portable(update, residual, threshold);
+            let (sent, negative, largest) = portable(update, residual, rule);
             planes.sent[at / BLOCK] |= sent << (at % BLOCK);
             planes.negative[at / BLOCK] |= negative << (at % BLOCK);
             absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
@@ -82,15 +89,10 @@ pub(crate) fn absorb(
     absorbed
 }
 
-fn portable_blocks(
-    update: &[[f32; BLOCK]],
-    residual: &mut [[f32; BLOCK]],
-    threshold: f32,
-    words: Words<'_>,
-) -> Absorbed {
+fn portable_blocks(update: &[[f32; BLOCK]], residual: &mut [[f32; BLOCK]], rule: Rule, words: Words<'_>) -> Absorbed {
     let mut absorbed = Absorbed::NOTHING;
     for (block, (update, residual)) in update.iter().zip(residual).enumerate() {
-        let (sent, negative, largest) = portable(update, residual, threshold);
+        let (sent, negative, largest) = portable(update, residual, rule);
         (words.sent[block], words.negative[block]) = (sent, negative);
         absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
     }
@@ -99,11 +101,11 @@ fn portable_blocks(
 
 /// At most a block: what is sent, what of it is negative, and the bits of the largest magnitude.
 #[inline(always)]
-fn portable(update: &[f32], residual: &mut [f32], threshold: f32) -> (u64, u64, u32) {
+fn portable(update: &[f32], residual: &mut [f32], Rule { scale, threshold }: Rule) -> (u64, u64, u32) {
     let mut largest = 0;
     // Signed, because the oldest vector instructions know no other maximum; no magnitude has the sign bit.
     for (residual, update) in residual.iter_mut().zip(update) {
-        *residual += update;
+        *residual += update * scale;
         largest = largest.max(residual.abs().to_bits() as i32);
     }
     let (mut sent, mut negative) = (0, 0);
@@ -123,17 +125,17 @@ fn portable(update: &[f32], residual: &mut [f32], threshold: f32) -> (u64, u64, 
 mod wide {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Words};
+    use super::{Absorbed, BLOCK, Rule, Words};
 
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn blocks(
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
-        threshold: f32,
+        rule: Rule,
         words: Words<'_>,
     ) -> Absorbed {
         const LANES: usize = 16;
-        let thresholds = _mm512_set1_ps(threshold);
+        let (scales, thresholds) = (_mm512_set1_ps(rule.scale), _mm512_set1_ps(rule.threshold));
         let sign = _mm512_set1_epi32(i32::MIN);
         let mut largest = _mm512_setzero_si512();
         let mut count = 0;
@@ -142,9 +144,9 @@ mod wide {
             let (mut sent, mut negative) = (0, 0);
             for at in (0..BLOCK).step_by(LANES) {
                 // SAFETY: `at + LANES <= BLOCK`, the length of both arrays.
-                let sum = unsafe {
-                    _mm512_add_ps(_mm512_loadu_ps(residual.as_ptr().add(at)), _mm512_loadu_ps(update.as_ptr().add(at)))
-                };
+                let (update, before) =
+                    unsafe { (_mm512_loadu_ps(update.as_ptr().add(at)), _mm512_loadu_ps(residual.as_ptr().add(at))) };
+                let sum = _mm512_add_ps(before, _mm512_mul_ps(update, scales));
                 let bits = _mm512_castps_si512(sum);
                 let magnitude = _mm512_andnot_si512(sign, bits);
                 largest = _mm512_max_epu32(largest, magnitude);
@@ -168,17 +170,17 @@ mod wide {
 mod half {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Words};
+    use super::{Absorbed, BLOCK, Rule, Words};
 
     #[target_feature(enable = "avx2,popcnt")]
     pub(super) fn blocks(
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
-        threshold: f32,
+        rule: Rule,
         words: Words<'_>,
     ) -> Absorbed {
         const LANES: usize = 8;
-        let thresholds = _mm256_set1_ps(threshold);
+        let (scales, thresholds) = (_mm256_set1_ps(rule.scale), _mm256_set1_ps(rule.threshold));
         let sign = _mm256_set1_ps(-0.0);
         let mut largest = _mm256_setzero_si256();
         let mut count = 0;
@@ -187,9 +189,9 @@ mod half {
             let (mut sent, mut negative) = (0, 0);
             for at in (0..BLOCK).step_by(LANES) {
                 // SAFETY: `at + LANES <= BLOCK`, the length of both arrays.
-                let sum = unsafe {
-                    _mm256_add_ps(_mm256_loadu_ps(residual.as_ptr().add(at)), _mm256_loadu_ps(update.as_ptr().add(at)))
-                };
+                let (update, before) =
+                    unsafe { (_mm256_loadu_ps(update.as_ptr().add(at)), _mm256_loadu_ps(residual.as_ptr().add(at))) };
+                let sum = _mm256_add_ps(before, _mm256_mul_ps(update, scales));
                 let magnitude = _mm256_andnot_ps(sign, sum);
                 largest = _mm256_max_epu32(largest, _mm256_castps_si256(magnitude));
                 let reached = _mm256_cmp_ps::<_CMP_GE_OQ>(magnitude, thresholds);
@@ -214,7 +216,7 @@ mod half {
 
 #[cfg(test)]
 mod tests {
-    use super::absorb;
+    use super::{Rule, absorb};
     use crate::Instructions;
     use crate::planes::Planes;
 
@@ -224,14 +226,15 @@ mod tests {
         for instructions in Instructions::available() {
             let mut residual = vec![-0.0; 150];
             let mut planes = Planes::new(150);
-            let absorbed = absorb(instructions, 0, &update, &mut residual, 0.5, &mut planes);
+            let rule = Rule { scale: 2.0, threshold: 1.0 };
+            let absorbed = absorb(instructions, 0, &update, &mut residual, rule, &mut planes);
             let mut found = Vec::new();
             planes.for_each_sent(|index, is_negative| found.push((index, is_negative)));
             let expected: Vec<_> = (0..=37).map(|i| (i, true)).chain((113..150).map(|i| (i, false))).collect();
             assert_eq!(found, expected, "{}", instructions.name());
             assert_eq!(absorbed.count, expected.len());
-            assert_eq!(f32::from_bits(absorbed.largest), 1.0);
-            assert_eq!(residual[0], -0.5);
+            assert_eq!(f32::from_bits(absorbed.largest), 2.0);
+            assert_eq!(residual[0], -1.0);
             assert_eq!(residual[75], 0.0);
         }
     }

@@ -147,7 +147,7 @@ pub trait Model: Send {
         batch: &Batch,
         state: &mut State,
         progress: Progress,
-        take: &mut TakeUpdate<'_>,
+        take: &mut dyn TakeUpdate,
     ) -> Result<Loss, Error> {
         update_in_turn(self, batch, state, progress, take)
     }
@@ -156,8 +156,23 @@ pub trait Model: Send {
 /// Is told what a model shows, and from where on its factored parameters are not read any more in this step.
 pub type Passed<'a> = dyn FnMut(&SharedFactors, usize) + 'a;
 
-/// Is handed parts of an update: where they lie, and what they are.
-pub type TakeUpdate<'a> = dyn FnMut(std::ops::Range<usize>, &mut [f32]) + 'a;
+/// Is handed an update part by part.
+pub trait TakeUpdate {
+    /// What will be read when this part is taken, so that it can be brought near.
+    fn will_read(&self, part: std::ops::Range<usize>) -> &[f32] {
+        let _ = part;
+        &[]
+    }
+
+    /// Takes a part: where it lies, and what it is. What is left of it means nothing.
+    fn take(&mut self, part: std::ops::Range<usize>, update: &mut [f32]);
+}
+
+impl<F: FnMut(std::ops::Range<usize>, &mut [f32])> TakeUpdate for F {
+    fn take(&mut self, part: std::ops::Range<usize>, update: &mut [f32]) {
+        self(part, update);
+    }
+}
 
 /// The gradient, then the update part by part.
 pub fn update_in_turn<M: Model + ?Sized>(
@@ -165,7 +180,7 @@ pub fn update_in_turn<M: Model + ?Sized>(
     batch: &Batch,
     state: &mut State,
     progress: Progress,
-    take: &mut TakeUpdate<'_>,
+    take: &mut dyn TakeUpdate,
 ) -> Result<Loss, Error> {
     let loss = model.gradient(batch, state)?;
     if loss.sum.is_finite() {
@@ -174,7 +189,7 @@ pub fn update_in_turn<M: Model + ?Sized>(
             let part = start..model.part_end(start).min(end);
             start = part.end;
             model.update(state, part.clone(), batch.weight(), progress);
-            take(part.clone(), &mut state.gradient[part]);
+            take.take(part.clone(), &mut state.gradient[part]);
         }
     }
     Ok(loss)

@@ -95,7 +95,7 @@ impl Model for Engine {
         batch: &Batch,
         state: &mut State,
         progress: Progress,
-        take: &mut TakeUpdate<'_>,
+        take: &mut dyn TakeUpdate,
     ) -> Result<Loss, Error> {
         if !self.segments.is_element_wise() {
             return update_in_turn(self, batch, state, progress, take);
@@ -191,9 +191,16 @@ struct Step<'a> {
     progress: Progress,
 }
 
-impl Take<f32> for Step<'_> {
-    fn will_read(&self, part: Range<usize>) -> &[f32] {
+impl Step<'_> {
+    /// What the updater remembers of a part; the first of it, if it is more.
+    fn remembered(&self, part: Range<usize>) -> &[f32] {
         self.slots.first().map_or(&[], |slot| slot.part(part))
+    }
+}
+
+impl Take<f32> for Step<'_> {
+    fn will_read<'a>(&'a self, parameters: &'a [f32], part: Range<usize>) -> [&'a [f32]; 2] {
+        [parameters, self.remembered(part)]
     }
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
@@ -205,14 +212,14 @@ impl Take<f32> for Step<'_> {
 }
 
 /// Hands out the update of each part as soon as its gradient is there.
-struct HandOut<'a, 'b> {
+struct HandOut<'a> {
     step: Step<'a>,
-    take: &'a mut TakeUpdate<'b>,
+    take: &'a mut dyn TakeUpdate,
 }
 
-impl Take<f32> for HandOut<'_, '_> {
-    fn will_read(&self, part: Range<usize>) -> &[f32] {
-        self.step.will_read(part)
+impl Take<f32> for HandOut<'_> {
+    fn will_read<'a>(&'a self, _: &'a [f32], part: Range<usize>) -> [&'a [f32]; 2] {
+        [self.take.will_read(part.clone()), self.step.remembered(part)]
     }
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
@@ -220,7 +227,7 @@ impl Take<f32> for HandOut<'_, '_> {
             let Step { segments, slots, weight, progress } = &mut self.step;
             let place = Place { parameters, gradient: &mut *gradient, slots, range: part.clone() };
             segments.update_place(place, *weight, *progress);
-            (self.take)(part, gradient);
+            self.take.take(part, gradient);
         }
     }
 }

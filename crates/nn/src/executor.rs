@@ -54,8 +54,8 @@ impl<R: Number> Parameters<R> for Flat<R> {
 
 /// Whoever uses a gradient part by part.
 pub(crate) trait Take<R> {
-    /// What will be read besides parameters and gradient when this part is taken, so that it can be brought near.
-    fn will_read(&self, part: Range<usize>) -> &[R];
+    /// What will be read besides the gradient when this part is taken, so that it can be brought near.
+    fn will_read<'a>(&'a self, parameters: &'a [R], part: Range<usize>) -> [&'a [R]; 2];
     /// Uses the gradient of a part.
     fn take(&mut self, parameters: &mut [R], gradient: &mut [R], part: Range<usize>);
 }
@@ -185,7 +185,7 @@ impl<K: Kernels> Executor<K> {
                     dy: &[pass.dy],
                     dweights: &mut gradient[..part.len()],
                     scratch: pass.scratch,
-                    ahead: [parameters.part(part.clone()), taker.will_read(part.clone())],
+                    ahead: taker.will_read(parameters.part(part.clone()), part.clone()),
                 };
                 timed(&mut self.seconds, node.layer, 1, || self.kernels.weight_gradient(node, rows));
                 taker.take(parameters.part_mut(part.clone()), &mut gradient[..part.len()], part);

@@ -3,10 +3,12 @@
 //! What a replica is after some messages is where it began less all of them, its own included; what its steps have put in and
 //! no message has carried is in the residual.
 
+use std::ops::Range;
+
 use paceline_data::{Loader, LoaderOptions, Normaliser};
 use paceline_exchange::sharing::Encodes;
 use paceline_exchange::{Encoder, Sent, Threshold, add_into, decode_into};
-use paceline_model::{Batch, Loss, Model, Progress, State};
+use paceline_model::{Batch, Loss, Model, Progress, State, TakeUpdate};
 
 use crate::exchange::Tally;
 use crate::health::not_finite;
@@ -18,6 +20,23 @@ use crate::{Combine, Error, SharedOptions, Traffic, Trainer};
 const KEPT: &str = "the master keeps the last checkpoint";
 /// A threshold that nothing reaches.
 const UNREACHED: f32 = f32::MAX;
+
+/// Puts an update into the residual part by part.
+struct Absorb<'a> {
+    encoder: &'a mut Encoder,
+    /// What the update counts for.
+    share: f32,
+}
+
+impl TakeUpdate for Absorb<'_> {
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        &self.encoder.residual()[part]
+    }
+
+    fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
+        self.encoder.absorb(part.start, update, self.share);
+    }
+}
 
 /// One machine's replica.
 pub struct SharedReplica {
@@ -123,15 +142,11 @@ impl SharedReplica {
             Combine::Mean => self.own as f32 / self.all as f32,
             Combine::Sum => self.own as f32,
         };
-        let scale = |update: &mut [f32]| update.iter_mut().for_each(|update| *update *= share);
         let known = if encodes == Encodes::Nothing { Some(UNREACHED) } else { threshold.current() };
         let (loss, sent) = match known {
             Some(reached) => {
                 encoder.begin(reached)?;
-                let loss = model.update_in_parts(batch, state, progress, &mut |part, update| {
-                    scale(update);
-                    encoder.absorb(part.start, update);
-                })?;
+                let loss = model.update_in_parts(batch, state, progress, &mut Absorb { encoder, share })?;
                 if !loss.sum.is_finite() {
                     return Err(not_finite(state, progress, batch, loss.mean(), KEPT));
                 }
@@ -140,10 +155,10 @@ impl SharedReplica {
             None => {
                 // The first threshold is found from the whole update.
                 let mut whole = vec![0.0; state.parameters.len()];
-                let loss = model.update_in_parts(batch, state, progress, &mut |part, update| {
-                    scale(update);
-                    whole[part].copy_from_slice(update);
-                })?;
+                let loss =
+                    model.update_in_parts(batch, state, progress, &mut |part: Range<usize>, update: &mut [f32]| {
+                        whole[part].iter_mut().zip(update).for_each(|(whole, update)| *whole = *update * share);
+                    })?;
                 if !loss.sum.is_finite() {
                     return Err(not_finite(state, progress, batch, loss.mean(), KEPT));
                 }

@@ -140,7 +140,7 @@ impl Model for Threaded {
         batch: &Batch,
         state: &mut State,
         progress: Progress,
-        take: &mut TakeUpdate<'_>,
+        take: &mut dyn TakeUpdate,
     ) -> Result<Loss, Error> {
         match self.others.is_empty() {
             true => self.engine.update_in_parts(batch, state, progress, take),

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use paceline_model::{Batch, Loss, Model, Part, Progress, State};
+use paceline_model::{Batch, Loss, Model, Part, Progress, State, TakeUpdate};
 
 use crate::{Error, Exchange, Exchanged};
 
@@ -47,7 +47,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
             model.train(batch, state, *progress, &mut |from| exchange.passed(weight, None, from))?
         } else if takes {
             let Self { model, state, exchange, progress } = self;
-            model.update_in_parts(batch, state, *progress, &mut |part, update| exchange.take(part, update))?
+            model.update_in_parts(batch, state, *progress, &mut Taker(exchange))?
         } else if self.exchange.wants_factors() {
             let Self { model, state, exchange, .. } = self;
             model.factored_gradient(batch, state, &mut |factors, from| exchange.passed(weight, Some(factors), from))?
@@ -84,5 +84,18 @@ impl<M: Model, E: Exchange> Worker<M, E> {
         } else {
             model.update(state, part, weight, *progress);
         }
+    }
+}
+
+/// An exchange that is handed an update in parts.
+struct Taker<'a, E>(&'a mut E);
+
+impl<E: Exchange> TakeUpdate for Taker<'_, E> {
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        self.0.will_read(part)
+    }
+
+    fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
+        self.0.take(part, update);
     }
 }

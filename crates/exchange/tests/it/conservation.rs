@@ -34,6 +34,7 @@ proptest! {
         steps in reference::steps(6),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         backwards in any::<bool>(),
+        scale in prop::sample::select(vec![1.0f32, 0.5, 0.3]),
     ) {
         let elements = steps[0].update.len();
         let mut whole = Encoder::new(vec![0.0; elements]).expect("a short residual");
@@ -43,14 +44,15 @@ proptest! {
         ends.sort_unstable();
         for step in &steps {
             let Some(threshold) = step.threshold else { continue };
-            let sent = whole.encode(&step.update, threshold, &mut expected).expect("a finite update");
+            let scaled: Vec<f32> = step.update.iter().map(|update| update * scale).collect();
+            let sent = whole.encode(&scaled, threshold, &mut expected).expect("a finite update");
             parts.begin(threshold).expect("a good threshold");
             let mut ranges: Vec<_> = ends.windows(2).map(|pair| pair[0]..pair[1]).collect();
             if backwards {
                 ranges.reverse();
             }
             for range in ranges {
-                parts.absorb(range.start, &step.update[range]);
+                parts.absorb(range.start, &step.update[range], scale);
             }
             prop_assert_eq!(parts.finish(&mut message).expect("a finite update"), sent);
             prop_assert_eq!(&message, &expected);

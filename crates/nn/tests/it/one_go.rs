@@ -1,5 +1,7 @@
 //! A step in one go, against gradient, update and application in turn: the same bits. So with an update in parts.
 
+use std::ops::Range;
+
 use paceline_model::{Batch, Flat, Loss, Model, Progress, SharedFlat, State, train_in_turn, update_in_turn};
 use paceline_nn::{Engine, Instructions};
 
@@ -64,12 +66,13 @@ fn compare_updates(batch: &Batch, progress: Progress, one: &mut Engine, other: &
     let (mut at_once, mut in_turn) = (state.clone(), state.clone());
     let length = state.parameters.len();
     let (mut found, mut expected) = (vec![f32::NAN; length], vec![f32::NAN; length]);
-    let loss = one.update_in_parts(batch, &mut at_once, progress, &mut |part, update| {
+    let loss = one.update_in_parts(batch, &mut at_once, progress, &mut |part: Range<usize>, update: &mut [f32]| {
         found[part].copy_from_slice(update);
     });
-    let expected_loss = update_in_turn(other, batch, &mut in_turn, progress, &mut |part, update| {
-        expected[part].copy_from_slice(update);
-    });
+    let expected_loss =
+        update_in_turn(other, batch, &mut in_turn, progress, &mut |part: Range<usize>, update: &mut [f32]| {
+            expected[part].copy_from_slice(update);
+        });
     assert_eq!(loss.expect("a batch that fits"), expected_loss.expect("a batch that fits"));
     assert!(found == expected, "every part was handed out, with the same bits");
     assert!(at_once.slots == in_turn.slots && at_once.running == in_turn.running);

@@ -70,6 +70,12 @@ pub trait Exchange: Send {
         Ok(false)
     }
 
+    /// What will be read when this part of the update is taken.
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        let _ = part;
+        &[]
+    }
+
     /// Takes a part of the update; what is left of it means nothing.
     fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
         let _ = (part, update);
@@ -146,6 +152,10 @@ impl Exchange for Box<dyn Exchange> {
 
     fn takes_parts(&mut self) -> Result<bool, Error> {
         (**self).takes_parts()
+    }
+
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        (**self).will_read(part)
     }
 
     fn take(&mut self, part: Range<usize>, update: &mut [f32]) {

@@ -142,10 +142,10 @@ impl Shared {
     }
 
     /// What an update counts for among those of all replicas.
-    fn scale(&self, update: &mut [f32]) {
-        if self.combine == Combine::Mean {
-            let share = 1.0 / self.team.inboxes.len() as f32;
-            update.iter_mut().for_each(|update| *update *= share);
+    fn share(&self) -> f32 {
+        match self.combine {
+            Combine::Mean => 1.0 / self.team.inboxes.len() as f32,
+            Combine::Sum => 1.0,
         }
     }
 
@@ -194,9 +194,12 @@ impl Exchange for Shared {
         Ok(self.took_parts)
     }
 
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
+        &self.encoder.residual()[part]
+    }
+
     fn take(&mut self, part: Range<usize>, update: &mut [f32]) {
-        self.scale(update);
-        self.encoder.absorb(part.start, update);
+        self.encoder.absorb(part.start, update, self.share());
     }
 
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error> {
@@ -204,7 +207,8 @@ impl Exchange for Shared {
         let sent = if std::mem::take(&mut self.took_parts) {
             self.encoder.finish(&mut self.message)?
         } else {
-            self.scale(update);
+            let share = self.share();
+            update.iter_mut().for_each(|update| *update *= share);
             let threshold = self.threshold.for_update(update);
             self.encoder.encode(update, threshold, &mut self.message)?
         };
