@@ -54,7 +54,7 @@ impl<R: Number> Parameters<R> for Flat<R> {
 
 /// Whoever uses a gradient part by part.
 pub(crate) trait Take<R> {
-    /// What will be read besides the gradient when this part is taken, so that it can be brought near.
+    /// What is worth bringing near before this part is taken, besides its gradient.
     fn will_read<'a>(&'a self, parameters: &'a [R], part: Range<usize>) -> [&'a [R]; 2];
     /// Uses the gradient of a part.
     fn take(&mut self, parameters: &mut [R], gradient: &mut [R], part: Range<usize>);

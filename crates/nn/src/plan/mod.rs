@@ -1,8 +1,8 @@
 //! A network lowered for one batch size and one purpose: a list of operations over ranges of one arena, planned once
 //! and used for every step of that shape.
 //!
-//! Time runs 0 … n − 1 over the forward passes, n is the loss, n + 1 … 2n the backward passes in reverse; 2n + 1 is what others do
-//! with what they are shown. Buffers that are not alive at the same time may share memory.
+//! Time runs 0 … n − 1 over the forward passes, n is the loss, n + 1 … 2n the backward passes in reverse; what
+//! others are shown of the passes behind them lives until 2n + 1, when they are done with it. Buffers that are not alive at the same time may share memory.
 
 mod arena;
 

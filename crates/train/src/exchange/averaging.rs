@@ -127,7 +127,7 @@ impl Averaging {
     }
 
     /// Tells the others what this replica has seen, and from which piece on it has done its part of the round.
-    fn pass(&self, seen: f32, first: u32) {
+    fn pass(&mut self, seen: f32, first: u32) {
         self.team.seen[self.me].store(seen.to_bits(), Ordering::Relaxed);
         self.work.pass(first);
     }
@@ -216,6 +216,8 @@ impl Exchange for Averaging {
         // All replicas take as many steps, so either all have something left or none has.
         if self.steps > 0 {
             self.round()?;
+            // The stretch is over as it is.
+            self.stops = false;
         }
         Ok(Exchanged::default())
     }

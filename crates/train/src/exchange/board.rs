@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use paceline_model::Flat;
 
-/// One buffer per replica, and what it weighs. A gate keeps writers and readers apart, so the locks are always free.
+/// One buffer per replica, and what it weighs. Writers and readers keep apart by other means, so the locks are always free.
 #[derive(Debug)]
 pub(super) struct Board {
     posts: Vec<RwLock<Post>>,
@@ -23,13 +23,12 @@ impl Board {
     }
 
     /// Gives a buffer away for the one that was given last, whose content means nothing.
-    pub(super) fn swap(&self, me: usize, values: &mut Flat, weight: f32) {
+    pub(super) fn swap(&self, me: usize, values: &mut Flat) {
         let mut post = self.posts[me].write().unwrap_or_else(PoisonError::into_inner);
         if post.values.len() != values.len() {
             post.values = Flat::zeros(values.len());
         }
         std::mem::swap(&mut post.values, values);
-        post.weight = weight;
     }
 
     /// Shows a copy.
@@ -47,7 +46,7 @@ impl Board {
     }
 
     /// The sum of all weights, in the order of the replicas.
-    pub(super) fn weight(&self) -> f32 {
+    fn weight(&self) -> f32 {
         (0..self.posts.len()).map(|replica| self.look(replica).weight).sum()
     }
 
@@ -110,11 +109,11 @@ mod tests {
     fn a_swapped_buffer_is_seen_by_all_and_summed() {
         let board = Board::new(2);
         let mut mine = Flat::from_slice(&[1.0, 2.0, 3.0]);
-        board.swap(0, &mut mine, 4.0);
+        board.swap(0, &mut mine);
         assert_eq!(mine.len(), 3);
         board.show(1, &[10.0, 20.0, 30.0], 5.0);
         let mut sum = [0.0; 2];
         board.sum(1..3, &mut sum);
-        assert_eq!((sum, board.weight()), ([22.0, 33.0], 9.0));
+        assert_eq!(sum, [22.0, 33.0]);
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct CommonWork {
     me: usize,
     /// Counts steps, to tell one from the next; all replicas are in the same or about to be.
     step: u32,
+    /// The first piece that this replica has said to have passed in this step.
+    told: u32,
     team: Arc<Team>,
 }
 
@@ -35,7 +37,7 @@ impl CommonWork {
             passage: Passage::new(replicas),
         });
         let member = |me| {
-            let mut member = CommonWork { me, step: 0, team: team.clone() };
+            let mut member = CommonWork { me, step: 0, told: NONE, team: team.clone() };
             member.enter_next_step();
             member
         };
@@ -44,9 +46,12 @@ impl CommonWork {
 
     /// This replica has passed all pieces from `first` on: it will neither read nor write what they are about until the
     /// step is over, but for those that it does itself. Others see what it has written before.
-    pub(super) fn pass(&self, first: u32) {
-        self.team.passage.tell(self.me, self.step, first);
-        self.team.gate.nudge();
+    pub(super) fn pass(&mut self, first: u32) {
+        if first < self.told {
+            self.told = first;
+            self.team.passage.tell(self.me, self.step, first);
+            self.team.gate.nudge();
+        }
     }
 
     /// Waits until every replica has passed something.
@@ -57,17 +62,16 @@ impl CommonWork {
     /// The next piece for this replica, which has passed all of them; waits until one can be done. None if all are taken.
     pub(super) fn next(&self) -> Result<Option<u32>, Broken> {
         let claims = &self.team.claims;
-        let is_over = || claims.iter().all(Claims::is_empty);
         loop {
             let ready = self.passed_by_all();
             let mut others = (1..claims.len()).map(|away| &claims[(self.me + away) % claims.len()]);
             let of_other = |other: &Claims| other.take_first(ready).or_else(|| other.take_last(ready));
             let taken = claims[self.me].take_last(ready).or_else(|| others.find_map(of_other));
-            if taken.is_some() || is_over() {
+            if taken.is_some() || claims.iter().all(Claims::is_empty) {
                 return Ok(taken);
             }
             // Whoever is late tells how far it is, and at last that it has passed everything.
-            self.team.gate.wait_until(|| self.passed_by_all() < ready || is_over())?;
+            self.team.gate.wait_until(|| self.passed_by_all() < ready)?;
         }
     }
 
@@ -80,6 +84,7 @@ impl CommonWork {
 
     fn enter_next_step(&mut self) {
         self.step = self.step.wrapping_add(1);
+        self.told = NONE;
         // Nobody takes any of the last step: all have said that it is over.
         self.team.claims[self.me].lay_out(self.team.shares[self.me].clone());
     }
@@ -159,10 +164,10 @@ mod tests {
     fn who_waits_for_one_that_has_failed_is_told() {
         let gate = Arc::new(Gate::new(2));
         let mut members = CommonWork::team(2, [1, 1].into_iter(), &gate);
-        let late = members.pop().expect("two of them");
+        let mut late = members.pop().expect("two of them");
+        members[0].pass(0);
         let early = &members[0];
         std::thread::scope(|scope| {
-            early.pass(0);
             let waits = scope.spawn(|| {
                 early.begin().expect("a whole gate");
                 (early.next(), early.next())

@@ -25,7 +25,8 @@ pub use sync::Synchronous;
 
 use crate::Error;
 
-/// How replicas stay together. There are two moments: before the updater sees the gradient, and at the end of the step.
+/// How replicas stay together. There are three moments: on the way back through the model, before the updater sees the
+/// gradient, and at the end of the step.
 pub trait Exchange: Send {
     /// The name of the mode.
     fn mode(&self) -> &'static str;
@@ -44,8 +45,8 @@ pub trait Exchange: Send {
         let _ = (weight, factors, from);
     }
 
-    /// Gives the gradient to the others, and waits until there is something to update. Says what the sum of gradients is
-    /// divided by; none if this replica has nothing to update.
+    /// Gives the gradient to the others, and waits until all are on their way back. Says what the sum of gradients is divided
+    /// by; none if this replica has nothing to update.
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Option<f32>, Error>;
 
     /// The part that this replica updates next, the last one having ended at `after`; waits until it can be updated. None if

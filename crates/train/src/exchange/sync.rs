@@ -109,7 +109,7 @@ impl Exchange for Synchronous {
 
     fn reduce(&mut self, state: &mut State, weight: f32) -> Result<Option<f32>, Error> {
         self.show(weight, None);
-        self.team.gradients.swap(self.me, &mut state.gradient, weight);
+        self.team.gradients.swap(self.me, &mut state.gradient);
         self.work.pass(0);
         self.work.begin()?;
         let mut total = 0.0;
