@@ -1,6 +1,6 @@
 # One command each. `make test` runs all checks, cheapest first, and never writes into the tree.
 
-.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-dl4j bench-burn bench-network picture
+.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-network picture
 
 test:
 	cargo fmt --all --check
@@ -35,6 +35,9 @@ bench-accuracy:
 # On demand: accuracy of all modes and numbers of workers, and the peers that are recorded once.
 bench-matrix:
 	python3 bench/accuracy.py --matrix
+
+bench-classes:
+	python3 bench/accuracy.py --classes
 
 bench-dl4j:
 	python3 bench/parallel.py --peer dl4j

@@ -10,7 +10,7 @@ from pathlib import Path
 if sys.version_info < (3, 11):
     sys.exit(f"error: expected Python 3.11 or later, found {sys.version.split()[0]}")
 
-from harness import examples, marks
+from harness import classes, examples, marks
 from harness.case import BENCH, BenchError
 from harness.child import two_cores
 from harness.machine import describe, java_version, simd_flags, warn_if_busy
@@ -19,6 +19,7 @@ from harness.tables import folder_for, keep
 from harness.toolchain import build_binary, build_dl4j, existing_binary, existing_venv, prepare_venv, say, shown
 
 SEEDS = (123, 124, 125, 126, 127)
+CLASSES_EPOCHS = 5
 EPOCHS = 10  # the race of a side ends at the last mark; this is for those that never reach it
 PEERS = ("pytorch", "ddp", "dl4j")
 DEFAULT_SIDES = ("paceline-sync", "paceline-averaging", "paceline-shared", "pytorch", "ddp")
@@ -31,6 +32,8 @@ def main() -> None:
     warn_if_busy()
     if options.matrix:
         take_matrix(options, binary)
+    elif options.classes:
+        take_classes(options, binary)
     else:
         take_marks(options, binary)
 
@@ -43,6 +46,18 @@ def take_matrix(options: argparse.Namespace, binary: Path) -> None:
     folder = folder_for("matrix", options.quick)
     results = {"kind": "matrix", "machine": describe(binary, None), "seeds": list(seeds)}
     keep(folder, results | {"cells": examples.matrix_json(cells)}, text)
+    print(text, flush=True)
+    say(f"kept in `{shown(folder)}`")
+
+
+def take_classes(options: argparse.Namespace, binary: Path) -> None:
+    dealt = classes.deal(export_mnist(binary, options.quick))
+    seeds = examples.SEEDS[:1] if options.quick else examples.SEEDS
+    rows = classes.measure(binary, dealt, CLASSES_EPOCHS, seeds)
+    text = classes.table(rows, CLASSES_EPOCHS)
+    folder = folder_for("classes", options.quick)
+    results = {"kind": "classes", "machine": describe(binary, None), "seeds": list(seeds), "epochs": CLASSES_EPOCHS}
+    keep(folder, results | {"rows": rows}, text)
     print(text, flush=True)
     say(f"kept in `{shown(folder)}`")
 
@@ -75,6 +90,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smoke run: a thousand images, one seed, not kept")
     parser.add_argument("--matrix", action="store_true", help="instead: accuracy of every mode with 1, 2 and 4 workers")
+    parser.add_argument("--classes", action="store_true", help="instead: two workers of which each sees half of the classes")
     parser.add_argument(
         "--side", action="append", choices=[*marks.OURS, *PEERS], help="only this side (repeatable; `dl4j` only on demand)"
     )

@@ -23,7 +23,9 @@ FIRST_STEP_BAR = 1.0  # seconds
 BELOW_SOLO_BAR = 0.003  # of the mean accuracy
 
 
-def run_example(binary: Path, name: str, mode: str, workers: int, seed: int, settings: Sequence[str]) -> Lap:
+def run_example(
+    binary: Path, name: str, mode: str, workers: int, seed: int, settings: Sequence[str], epochs: int = EPOCHS
+) -> Lap:
     """The whole job on two cores, with the moments of its lines."""
     lap = Lap(seed)
 
@@ -35,11 +37,11 @@ def run_example(binary: Path, name: str, mode: str, workers: int, seed: int, set
         return False
 
     command = train_job(binary, ROOT / "examples" / f"{name}.toml", mode, workers, seed, settings)
-    command += ["--set", f"train.epochs={EPOCHS}"]
+    command += ["--set", f"train.epochs={epochs}"]
     launch = Launch(command, f"{name}-{mode}-{workers}-{seed}", cores=frozenset(two_cores()))
     finished = run_together([launch], watch)[0]
-    if len(lap.judgements) != EPOCHS or lap.first_step_seconds is None:
-        raise BenchError(f"expected a first step and {EPOCHS} judgements of `{name}`, found {len(lap.judgements)}")
+    if len(lap.judgements) != epochs or lap.first_step_seconds is None:
+        raise BenchError(f"expected a first step and {epochs} judgements of `{name}`, found {len(lap.judgements)}")
     lap.peak_mib = finished.peak_mib
     lap.examples_per_second = float(finished.event["examples_per_second"])  # by its own clock, judgements left out
     return lap
