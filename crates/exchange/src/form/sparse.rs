@@ -99,9 +99,43 @@ pub(crate) fn check(header: &Header, payload: &[u8]) -> Result<(), MessageError>
 
 /// At most 2³² fields of 31 bits: no sum overflows.
 fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
-    let width = usize::from(header.rice_parameter) + 1;
-    let low_bits = (1u64 << header.rice_parameter) - 1;
-    (0..header.sent as usize).map(|field| bits_at(payload, field * width) >> 1 & low_bits).sum()
+    let mut fields = Fields::new(header, payload);
+    (0..header.sent).map(|_| fields.next() >> 1).sum()
+}
+
+/// The parts of fixed width, one after the other: a sign, and a remainder above it.
+struct Fields<'a> {
+    payload: &'a [u8],
+    width: usize,
+    mask: u64,
+    /// Fields that are read at a time.
+    at_once: u32,
+    /// Where the next ones begin.
+    at: usize,
+    /// What was read and not used yet, and how many fields that is.
+    read: u64,
+    left: u32,
+}
+
+impl<'a> Fields<'a> {
+    fn new(header: &Header, payload: &'a [u8]) -> Self {
+        let width = usize::from(header.rice_parameter) + 1;
+        // Wherever a field begins, 57 bits of it can be read at once.
+        Self { payload, width, mask: (1 << width) - 1, at_once: 57 / width as u32, at: 0, read: 0, left: 0 }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        if self.left == 0 {
+            self.read = bits_at(self.payload, self.at);
+            self.at += self.at_once as usize * self.width;
+            self.left = self.at_once;
+        }
+        let field = self.read & self.mask;
+        self.read >>= self.width;
+        self.left -= 1;
+        field
+    }
 }
 
 /// Places that are asked for before anything is added there: they are far apart, and many come in the time of one.
@@ -133,22 +167,20 @@ pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: 
 /// Calls `then` with the index of each sent element and its sign, 1 for those below zero.
 #[inline(always)]
 fn for_each_sent(header: &Header, payload: &[u8], mut then: impl FnMut(usize, u32)) {
-    let rice_parameter = u32::from(header.rice_parameter);
-    let width = rice_parameter as usize + 1;
-    let low_bits = (1u64 << rice_parameter) - 1;
-    let unary = &payload[(header.sent as usize * width).div_ceil(8)..];
-    let (mut field, mut next_index, mut next_bit) = (0, 0, 0);
+    let rice_parameter = header.rice_parameter;
+    let mut fields = Fields::new(header, payload);
+    let unary = &payload[(header.sent as usize * fields.width).div_ceil(8)..];
+    let (mut next_index, mut next_bit) = (0, 0);
     for (at, mut ones) in words(unary).enumerate() {
         while ones != 0 {
             let bit = at * 64 + ones.trailing_zeros() as usize;
             ones &= ones - 1;
             let quotient = bit - next_bit;
             next_bit = bit + 1;
-            let bits = bits_at(payload, field);
-            field += width;
-            let index = next_index + (quotient << rice_parameter) + (bits >> 1 & low_bits) as usize;
+            let field = fields.next();
+            let index = next_index + (quotient << rice_parameter) + (field >> 1) as usize;
             next_index = index + 1;
-            then(index, bits as u32 & 1);
+            then(index, field as u32 & 1);
         }
     }
 }
