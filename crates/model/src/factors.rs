@@ -21,6 +21,17 @@ pub struct Factors {
     pub values: Flat,
 }
 
+/// The gradient of a factored part that an update is computed from.
+#[derive(Clone, Copy, Debug)]
+pub struct FactorSum<'a> {
+    /// It is the sum over the examples of these.
+    pub factors: &'a [Factors],
+    /// What the sum is divided by.
+    pub weight: f32,
+    /// Tells it from other sums of the same step.
+    pub number: usize,
+}
+
 /// A stretch of the parameters that is updated at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {

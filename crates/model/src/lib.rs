@@ -7,6 +7,7 @@
 //! - [`State`]: everything a replica is, as flat buffers of one layout.
 //! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
 //! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained.
+//! - [`vectorize`]: loops with the widest instructions that the machine has.
 //! - [`Factors`]: what replicas of a process show each other in place of a gradient.
 
 mod batch;
@@ -16,10 +17,12 @@ mod large_pages;
 mod model;
 mod shared_flat;
 mod state;
+mod vectorize;
 
 pub use batch::{Batch, Targets};
-pub use factors::{Factors, Part, SharedFactors};
+pub use factors::{FactorSum, Factors, Part, SharedFactors};
 pub use flat::{Flat, Number};
 pub use model::{Error, Loss, Model, Passed, Progress, TakeUpdate, train_in_turn, update_in_turn};
 pub use shared_flat::SharedFlat;
 pub use state::State;
+pub use vectorize::vectorize;

@@ -1,4 +1,4 @@
-use crate::{Batch, Factors, Part, SharedFactors, State};
+use crate::{Batch, FactorSum, Part, SharedFactors, State};
 
 /// Why a model could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -108,17 +108,16 @@ pub trait Model: Send {
         self.gradient(batch, state)
     }
 
-    /// [`Self::update_and_apply`] of a factored part, of whose gradient each replica has shown its factors. What is in
-    /// `state.gradient` means nothing, before and after.
+    /// [`Self::update_and_apply`] of a factored part, of whose gradient replicas have shown their factors. What is in
+    /// `state.gradient` means nothing, before and after; it need not be longer than the part.
     fn update_from_factors(
         &mut self,
         state: &mut State,
         range: std::ops::Range<usize>,
-        factors: &[Factors],
-        weight: f32,
+        sum: FactorSum<'_>,
         progress: Progress,
     ) {
-        let _ = (state, range, factors, weight, progress);
+        let _ = (state, range, sum, progress);
         unreachable!("a model without factored parts");
     }
 

@@ -1,7 +1,8 @@
 use std::ops::Range;
 
 use paceline_model::{
-    Batch, Error, Factors, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, train_in_turn, update_in_turn,
+    Batch, Error, FactorSum, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, train_in_turn,
+    update_in_turn,
 };
 
 use crate::Network;
@@ -138,20 +139,13 @@ impl Model for Engine {
         self.executor.factored_gradient(batch, parameters, running, gradient, passed)
     }
 
-    fn update_from_factors(
-        &mut self,
-        state: &mut State,
-        range: Range<usize>,
-        factors: &[Factors],
-        weight: f32,
-        progress: Progress,
-    ) {
+    fn update_from_factors(&mut self, state: &mut State, range: Range<usize>, sum: FactorSum<'_>, progress: Progress) {
         let State { parameters, gradient, slots, .. } = state;
         let remembered = slots.first().map_or(&[][..], |slot| slot.part(range.clone()));
         let (ahead, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
-        self.executor.gradient_of_factors(&range, factors, progress.iteration, ahead, gradient);
+        self.executor.gradient_of_factors(&range, sum, progress.iteration, ahead, gradient);
         let parameters = parameters.part_mut(range.clone());
-        self.segments.step(Place { parameters, gradient, slots, range }, weight, progress);
+        self.segments.step(Place { parameters, gradient, slots, range }, sum.weight, progress);
     }
 
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {

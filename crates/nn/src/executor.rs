@@ -66,7 +66,8 @@ pub(crate) struct Executor<K: Kernels> {
     pub(crate) kernels: K,
     pub(crate) plans: Vec<Plan>,
     pub(crate) arena: Flat<K::R>,
-    pub(crate) packed: Packed<K::R>,
+    /// By the number of the sum.
+    pub(crate) packed: Vec<Packed<K::R>>,
     marks: Vec<u16>,
     /// Where running statistics go that nobody wants to keep.
     idle_running: Vec<K::R>,
@@ -86,7 +87,7 @@ impl<K: Kernels> Executor<K> {
             kernels,
             plans: Vec::new(),
             arena: Flat::zeros(0),
-            packed: Packed::default(),
+            packed: Vec::new(),
             marks: Vec::new(),
             idle_running,
             poison: false,

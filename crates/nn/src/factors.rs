@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, Factors, Flat, Loss, Passed, SharedFactors};
+use paceline_model::{Batch, Error, FactorSum, Flat, Loss, Passed, SharedFactors};
 
 use crate::executor::{Executor, Kernels};
 use crate::pass::RowsOfGradient;
 use crate::plan::{Plan, Purpose};
 
-/// What was made ready of the factors of all replicas.
+/// What was made ready of the factors of a sum.
 #[derive(Default)]
 pub(crate) struct Packed<R> {
     /// The operation and the step that they are of.
@@ -49,7 +49,7 @@ impl<K: Kernels<R = f32>> Executor<K> {
         gradient: &mut [f32],
         passed: &mut Passed<'_>,
     ) -> Result<Loss, Error> {
-        self.packed.of = None;
+        self.packed.iter_mut().for_each(|packed| packed.of = None);
         let plan = self.plan_to_learn(batch, Purpose::TrainTogether)?;
         let sum = self.forward(plan, batch, parameters, running);
         if sum.is_finite() {
@@ -60,22 +60,22 @@ impl<K: Kernels<R = f32>> Executor<K> {
         Ok(Loss { sum, weight: f64::from(batch.weight()) })
     }
 
-    /// The gradient of a part of factored parameters over the examples of all replicas, one after the other. `step` tells
-    /// one step's factors from another's, `ahead` is what will be read next.
+    /// The gradient of a part of factored parameters over the examples of replicas, one after the other. `step` tells one
+    /// step's factors from another's, `ahead` is what will be read next.
     ///
     /// The bits are those of one replica that has all these examples.
     pub(crate) fn gradient_of_factors(
         &mut self,
         part: &Range<usize>,
-        factors: &[Factors],
+        sum: FactorSum<'_>,
         step: u64,
         ahead: [&[f32]; 2],
         gradient: &mut [f32],
     ) {
         let holds = |weights: &Range<usize>| weights.start <= part.start && part.end <= weights.end;
-        let (mut x, mut dy) = (Vec::with_capacity(factors.len()), Vec::with_capacity(factors.len()));
+        let (mut x, mut dy) = (Vec::with_capacity(sum.factors.len()), Vec::with_capacity(sum.factors.len()));
         let (mut of, mut examples) = (None, 0);
-        for shown in factors.iter().filter(|shown| shown.examples > 0) {
+        for shown in sum.factors.iter().filter(|shown| shown.examples > 0) {
             let plan = self.lowered(shown.examples, Purpose::TrainTogether);
             let Plan { nodes, places, .. } = &self.plans[plan];
             let index = nodes.iter().position(|node| holds(&node.weights)).expect("a part of one layer's weights");
@@ -88,6 +88,10 @@ impl<K: Kernels<R = f32>> Executor<K> {
         let node = &plans[plan].nodes[index];
         let width = node.output.len();
         let needed = kernels.weight_gradient_scratch(node, examples);
+        if packed.len() <= sum.number {
+            packed.resize_with(sum.number + 1, Packed::default);
+        }
+        let packed = &mut packed[sum.number];
         if packed.scratch.len() < needed {
             *packed = Packed { of: None, scratch: Flat::zeros(needed) };
         }

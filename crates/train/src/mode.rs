@@ -87,7 +87,7 @@ impl Mode {
         let team = match self {
             Mode::Solo => boxed(vec![Solo::with(halt.clone())]),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, halt)),
-            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, state, &gate, halt)),
+            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, model, state, &gate, halt)),
             Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, halt)?),
         };
         Ok((team, gate))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use paceline_model::{Batch, Error, Factors, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, Targets};
+use paceline_model::{Batch, Error, FactorSum, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, Targets};
 use paceline_nn::{Engine, Network};
 
 /// One engine per thread. The first works on the thread that asks; with one alone nothing is cut.
@@ -99,15 +99,8 @@ impl Model for Threaded {
         }
     }
 
-    fn update_from_factors(
-        &mut self,
-        state: &mut State,
-        range: Range<usize>,
-        factors: &[Factors],
-        weight: f32,
-        progress: Progress,
-    ) {
-        self.engine.update_from_factors(state, range, factors, weight, progress);
+    fn update_from_factors(&mut self, state: &mut State, range: Range<usize>, sum: FactorSum<'_>, progress: Progress) {
+        self.engine.update_from_factors(state, range, sum, progress);
     }
 
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {

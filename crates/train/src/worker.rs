@@ -76,7 +76,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     fn update_part(&mut self, part: Range<usize>, is_factored: bool, weight: f32) {
         let Self { model, state, exchange, progress } = self;
         if is_factored {
-            return model.update_from_factors(state, part, exchange.factors(), weight, *progress);
+            return exchange.update_factored(model, state, part, weight, *progress);
         }
         exchange.gather(state, part.clone());
         if exchange.applies() {

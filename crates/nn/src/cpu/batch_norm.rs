@@ -1,7 +1,8 @@
 //! Batch normalisation in two passes over memory each way, by periods of channels.
 
+use paceline_model::vectorize;
+
 use super::channels::{fold, period, repeat};
-use super::dispatch::vectorize;
 use crate::pass::{Backward, Forward};
 
 /// Floats of scratch: four periods, and two numbers per channel.

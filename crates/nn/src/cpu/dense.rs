@@ -1,6 +1,8 @@
 //! y = x W + b: the product and its two gradients.
 
-use super::dispatch::{Instructions, vectorize};
+use paceline_model::vectorize;
+
+use super::dispatch::Instructions;
 use super::product::{self, Matrix, Packing, Product, Stack};
 use crate::pass::{Backward, Forward, RowsOfGradient};
 

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "calling functions compiled for instructions whose presence was checked")]
 
+use paceline_model::vectorize;
+
 use super::vector::{Plain, Vector};
 
 /// The vector instructions that kernels are compiled for.
@@ -95,31 +97,6 @@ impl Instructions {
         // SAFETY: plain arrays need no instructions.
         unsafe { work.run::<Plain>() }
     }
-}
-
-/// Runs a loop that the compiler vectorises, compiled once more for wider instructions.
-///
-/// Nothing in it may depend on the instructions: no fused products, so every machine gives the same bits.
-#[inline]
-pub(crate) fn vectorize(work: impl FnOnce()) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-        unsafe fn wide(work: impl FnOnce()) {
-            work();
-        }
-        #[target_feature(enable = "avx2")]
-        unsafe fn half(work: impl FnOnce()) {
-            work();
-        }
-        match Instructions::detect() {
-            // SAFETY: the instructions were detected.
-            Instructions::Avx512 => return unsafe { wide(work) },
-            Instructions::Avx2 => return unsafe { half(work) },
-            Instructions::Portable => {}
-        }
-    }
-    work();
 }
 
 /// `parameters -= update`

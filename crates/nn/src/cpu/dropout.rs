@@ -1,6 +1,7 @@
 //! Dropout with random bits that vectorise.
 
-use super::dispatch::vectorize;
+use paceline_model::vectorize;
+
 use crate::pass::{Backward, Draw, Forward};
 use crate::plain::dropout_threshold;
 

@@ -1,6 +1,7 @@
 //! Activations over long slices.
 
-use super::dispatch::vectorize;
+use paceline_model::vectorize;
+
 use crate::Activation;
 use crate::pass::Backward;
 

@@ -149,7 +149,7 @@ impl Kernels for Cpu {
 }
 
 /// Rows of a dense layer's gradient that stay in the second-level cache until they are used.
-const GRADIENT_ROWS: usize = 64;
+const GRADIENT_ROWS: usize = 32;
 
 /// Whether the operation has a kernel here that leaves the fused activation to the caller.
 fn is_fast(op: &Op) -> bool {

@@ -1,9 +1,8 @@
 //! One loop per updater. Each reads the gradient once and leaves the update in its place, or subtracts it at once.
 
-use paceline_model::Progress;
+use paceline_model::{Progress, vectorize};
 
 use super::Updater;
-use crate::cpu::dispatch::vectorize;
 
 /// An updater at one point of a run: everything that is the same for all elements.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Gradients that are computed from what replicas show of their backward passes, against those of one replica that has the
 //! examples of all of them: the same bits.
 
-use paceline_model::{Batch, Factors, Model, Part, Progress, SharedFactors, State, Targets};
+use paceline_model::{Batch, FactorSum, Factors, Model, Part, Progress, SharedFactors, State, Targets};
 use paceline_nn::{Engine, Instructions, Network};
 
 use crate::networks::{batch_for, network};
@@ -42,10 +42,15 @@ fn weight(batches: &[Batch]) -> f32 {
     batches.iter().map(Batch::weight).sum()
 }
 
+/// The only sum of a step.
+fn sum(factors: &[Factors], weight: f32) -> FactorSum<'_> {
+    FactorSum { factors, weight, number: 0 }
+}
+
 /// Every replica shows its factors; each part is updated by another one, the last part first.
 fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], state: &mut State, progress: Progress) {
     let weight = weight(batches);
-    let mut sum = vec![0.0; state.gradient.len()];
+    let mut gradient = vec![0.0; state.gradient.len()];
     let mut shown = Vec::new();
     for (replica, batch) in replicas.iter_mut().zip(batches) {
         let mut factors = None;
@@ -54,7 +59,7 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
             state.gradient.fill(f32::NAN);
             let mut show = |shown: &SharedFactors, _| factors = Some(shown.clone());
             replica.factored_gradient(batch, state, &mut show).expect("a batch that fits");
-            sum.iter_mut().zip(state.gradient.iter()).for_each(|(sum, slope)| *sum += slope);
+            gradient.iter_mut().zip(state.gradient.iter()).for_each(|(sum, slope)| *sum += slope);
         }
         shown.push(factors);
     }
@@ -65,9 +70,9 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
     for (at, Part { range, is_factored }) in parts.iter().cloned().enumerate().rev() {
         let replica = &mut replicas[at % 3];
         if is_factored {
-            replica.update_from_factors(state, range, &factors, weight, progress);
+            replica.update_from_factors(state, range, sum(&factors, weight), progress);
         } else {
-            state.gradient[range.clone()].copy_from_slice(&sum[range.clone()]);
+            state.gradient[range.clone()].copy_from_slice(&gradient[range.clone()]);
             replica.update_and_apply(state, range, weight, progress);
         }
     }
@@ -183,7 +188,7 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let read = |shown: &SharedFactors| Factors { examples: shown.examples, values: unsafe { shown.values.view() } };
     let factors = [read(&shown.expect("factors"))];
     for Part { range, .. } in &factored {
-        replica.update_from_factors(&mut expected, range.clone(), &factors, batch.weight(), progress);
+        replica.update_from_factors(&mut expected, range.clone(), sum(&factors, batch.weight()), progress);
     }
 
     // Each part as soon as it was passed, by another that has the same parameters.
@@ -201,7 +206,7 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let mut update = |shown: &SharedFactors, from: usize| {
         told += 1;
         while let Some(Part { range, .. }) = left.pop_if(|part| part.range.start >= from) {
-            helper.update_from_factors(&mut others, range, &[read(shown)], batch.weight(), progress);
+            helper.update_from_factors(&mut others, range, sum(&[read(shown)], batch.weight()), progress);
             updated_at.push(told);
         }
     };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use paceline_model::{Flat, SharedFlat};
+use paceline_model::{Flat, SharedFlat, vectorize};
 
 /// The same buffer of every replica.
 pub(super) struct Buffers {
@@ -63,7 +63,7 @@ impl Buffers {
                 let share = share(replica);
                 // SAFETY: nobody else uses this range.
                 let values = unsafe { values.part(chunk.clone()) };
-                mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value);
+                add(mean, share, values);
             }
             then(chunk.clone(), mean);
             for values in &self.replicas {
@@ -72,6 +72,14 @@ impl Buffers {
             }
         }
     }
+}
+
+/// `mean += share · values`
+fn add(mean: &mut [f32], share: f32, values: &[f32]) {
+    vectorize(
+        #[inline(always)]
+        move || mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value),
+    );
 }
 
 #[cfg(test)]

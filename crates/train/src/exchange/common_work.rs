@@ -56,23 +56,48 @@ impl CommonWork {
 
     /// Waits until every replica has passed something.
     pub(super) fn begin(&self) -> Result<(), Broken> {
-        self.team.gate.wait_until(|| self.passed_by_all() != NONE)
+        self.wait_beyond(NONE)
     }
 
     /// The next piece for this replica, which has passed all of them; waits until one can be done. None if all are taken.
     pub(super) fn next(&self) -> Result<Option<u32>, Broken> {
-        let claims = &self.team.claims;
         loop {
             let ready = self.passed_by_all();
-            let mut others = (1..claims.len()).map(|away| &claims[(self.me + away) % claims.len()]);
-            let of_other = |other: &Claims| other.take_first(ready).or_else(|| other.take_last(ready));
-            let taken = claims[self.me].take_last(ready).or_else(|| others.find_map(of_other));
-            if taken.is_some() || claims.iter().all(Claims::is_empty) {
+            let taken = self.take(ready);
+            if taken.is_some() || self.is_all_taken() {
                 return Ok(taken);
             }
-            // Whoever is late tells how far it is, and at last that it has passed everything.
-            self.team.gate.wait_until(|| self.passed_by_all() < ready)?;
+            self.wait_beyond(ready)?;
         }
+    }
+
+    /// A piece that nobody has taken, if there is one from `ready` on: one of its own if it can be.
+    pub(super) fn take(&self, ready: u32) -> Option<u32> {
+        let claims = &self.team.claims;
+        let mut others = (1..claims.len()).map(|away| &claims[(self.me + away) % claims.len()]);
+        let of_other = |other: &Claims| other.take_first(ready).or_else(|| other.take_last(ready));
+        claims[self.me].take_last(ready).or_else(|| others.find_map(of_other))
+    }
+
+    /// A piece of its own from `first` on, be it passed by the others or not: who takes it must wait for them before it does
+    /// what concerns them.
+    pub(super) fn take_early(&self, first: u32) -> Option<u32> {
+        self.team.claims[self.me].take_last(first)
+    }
+
+    pub(super) fn is_all_taken(&self) -> bool {
+        self.team.claims.iter().all(Claims::is_empty)
+    }
+
+    /// The first of the pieces that all have passed, or [`NONE`].
+    pub(super) fn passed_by_all(&self) -> u32 {
+        self.team.passage.of_all(self.step)
+    }
+
+    /// Waits until all have passed more than the pieces from `ready` on. Whoever is late tells how far it is, and at last that
+    /// it has passed everything.
+    pub(super) fn wait_beyond(&self, ready: u32) -> Result<(), Broken> {
+        self.team.gate.wait_until(|| self.passed_by_all() < ready)
     }
 
     /// Waits until every replica has done what it has taken; true for all of them if any of them voted so.
@@ -87,10 +112,6 @@ impl CommonWork {
         self.told = NONE;
         // Nobody takes any of the last step: all have said that it is over.
         self.team.claims[self.me].lay_out(self.team.shares[self.me].clone());
-    }
-
-    fn passed_by_all(&self) -> u32 {
-        self.team.passage.of_all(self.step)
     }
 }
 

@@ -8,6 +8,7 @@ mod common_work;
 mod outer;
 mod passage;
 mod shared;
+mod shows;
 mod solo;
 mod sync;
 
@@ -16,7 +17,7 @@ use std::ops::Range;
 
 pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
-use paceline_model::{Factors, Model, Part, SharedFactors, State};
+use paceline_model::{Model, Part, Progress, SharedFactors, State};
 pub(crate) use shared::RESIDUAL;
 pub(crate) use shared::Tally;
 pub use shared::{Combine, Shared, SharedOptions, Traffic};
@@ -56,9 +57,17 @@ pub trait Exchange: Send {
         Ok((after < parameters).then_some(Part { range, is_factored: false }))
     }
 
-    /// What all replicas have shown in place of the gradients of factored parts, in their order.
-    fn factors(&self) -> &[Factors] {
-        &[]
+    /// Updates a factored part with what all replicas have shown.
+    fn update_factored(
+        &mut self,
+        model: &mut dyn Model,
+        state: &mut State,
+        part: Range<usize>,
+        weight: f32,
+        progress: Progress,
+    ) {
+        let _ = (model, state, part, weight, progress);
+        unreachable!("an exchange that wants no factors");
     }
 
     /// Sums the gradients of all replicas in a part that is not factored.
@@ -143,8 +152,15 @@ impl Exchange for Box<dyn Exchange> {
         (**self).next_part(model, after, parameters)
     }
 
-    fn factors(&self) -> &[Factors] {
-        (**self).factors()
+    fn update_factored(
+        &mut self,
+        model: &mut dyn Model,
+        state: &mut State,
+        part: Range<usize>,
+        weight: f32,
+        progress: Progress,
+    ) {
+        (**self).update_factored(model, state, part, weight, progress);
     }
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {

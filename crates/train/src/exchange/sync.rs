@@ -1,10 +1,11 @@
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use paceline_model::{Factors, Model, Part, SharedFactors, SharedFlat, State};
+use paceline_model::{FactorSum, Factors, Model, Part, Progress, SharedFactors, SharedFlat, State};
 
 use super::board::Board;
 use super::common_work::CommonWork;
+use super::shows::{Shown, Shows};
 use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
@@ -36,20 +37,12 @@ struct Team {
     /// Those that need all gradients first, then those that have factors.
     parts: Vec<Part>,
     gradients: Board,
-    shows: Vec<RwLock<Show>>,
+    shows: Shows,
     /// What all replicas have a view of, and what the updater remembers. A part is written by the replica that has claimed
     /// it, after all have passed it; all other reading is before that, or after the gate at the end of the step.
     parameters: SharedFlat,
     slots: Vec<SharedFlat>,
     running: Board,
-}
-
-/// What a replica shows of a step.
-#[derive(Default)]
-struct Show {
-    /// That of its examples.
-    weight: f32,
-    factors: Option<SharedFactors>,
 }
 
 impl Synchronous {
@@ -66,7 +59,7 @@ impl Synchronous {
         let team = Arc::new(Team {
             parts,
             gradients: Board::new(replicas),
-            shows: (0..replicas).map(|_| RwLock::default()).collect(),
+            shows: Shows::new(replicas),
             parameters: state.parameters.clone().into(),
             slots: state.slots.iter().map(|slot| slot.clone().into()).collect(),
             running: Board::new(replicas),
@@ -82,8 +75,7 @@ impl Synchronous {
     /// Shows what this replica has of this step, once.
     fn show(&mut self, weight: f32, factors: Option<&SharedFactors>) {
         if !std::mem::replace(&mut self.has_shown, true) {
-            let mut show = self.team.shows[self.me].write().unwrap_or_else(PoisonError::into_inner);
-            *show = Show { weight, factors: factors.cloned() };
+            self.team.shows.show(self.me, weight, factors);
         }
     }
 }
@@ -112,17 +104,15 @@ impl Exchange for Synchronous {
         self.team.gradients.swap(self.me, &mut state.gradient);
         self.work.pass(0);
         self.work.begin()?;
+        #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
+        // SAFETY: a part is updated after all replicas have passed it, and what is taken here is given up before the gate at
+        // the end of the step.
+        let all = unsafe { self.team.shows.all() };
         let mut total = 0.0;
-        for show in &self.team.shows {
-            let Show { weight, factors } = &*show.read().unwrap_or_else(PoisonError::into_inner);
+        self.shown.extend(all.map(|Shown { weight, factors }| {
             total += weight;
-            #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
-            // SAFETY: the factors of a part are read after all replicas have passed it, when their models write them no more;
-            // what is taken here is given up before the gate at the end of the step.
-            self.shown.push(factors.as_ref().map_or_else(Factors::default, |SharedFactors { examples, values }| {
-                Factors { examples: *examples, values: unsafe { values.view() } }
-            }));
-        }
+            factors
+        }));
         Ok(Some(total))
     }
 
@@ -130,8 +120,15 @@ impl Exchange for Synchronous {
         Ok(self.work.next()?.map(|part| self.team.parts[part as usize].clone()))
     }
 
-    fn factors(&self) -> &[Factors] {
-        &self.shown
+    fn update_factored(
+        &mut self,
+        model: &mut dyn Model,
+        state: &mut State,
+        part: Range<usize>,
+        weight: f32,
+        progress: Progress,
+    ) {
+        model.update_from_factors(state, part, FactorSum { factors: &self.shown, weight, number: 0 }, progress);
     }
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {

@@ -133,13 +133,15 @@ fn every_mode_gives_the_same_bits_on_every_run() {
     }
 }
 
-/// Every worker tells on its way back what it is done with, and others average or update it meanwhile; with a constraint that
-/// never binds all of it waits for the end. Both come to the same.
+/// Every worker tells on its way back what it is done with, and others update and average it meanwhile, or it begins to do so
+/// before the others are there; with a constraint that never binds each updates all by itself, and then all is averaged. Both
+/// come to the same.
 #[test]
 fn it_makes_no_difference_whether_parts_are_exchanged_early() {
     let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };
     let with_outer = AveragingOptions { frequency: 2, outer, ..AveragingOptions::default() };
-    for mode in [averaging(1), averaging(3), Mode::Averaging(with_outer), Mode::Sync] {
+    let own_slots = AveragingOptions { average_updater: Some(false), ..AveragingOptions::default() };
+    for mode in [averaging(1), averaging(3), Mode::Averaging(with_outer), Mode::Averaging(own_slots), Mode::Sync] {
         for workers in [2, 3, 5] {
             let run = |constraint: Option<Constraint>| {
                 let output = Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax);

@@ -1,6 +1,7 @@
 //! Weights to matrices at the points, and back.
 
-use super::super::dispatch::vectorize;
+use paceline_model::vectorize;
+
 use super::transform::{SIDE, filter};
 
 /// Floats that are worked on at a time, in the first-level cache.

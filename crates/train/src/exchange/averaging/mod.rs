@@ -1,0 +1,350 @@
+//! Replicas that step on their own and become their mean every few steps.
+
+mod options;
+mod replicas;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use options::AveragingOptions;
+use paceline_model::{FactorSum, Flat, Model, Part, Progress, SharedFactors, State};
+use replicas::{Piece, Replicas, Way};
+
+use super::common_work::CommonWork;
+use super::passage::NONE;
+use super::shows::Shown;
+use super::{Exchange, Exchanged, Memory};
+use crate::Error;
+use crate::gate::Gate;
+use crate::halt::Halt;
+
+/// Replicas that step on their own and become their mean every few steps, weighted by the examples that each has seen
+/// since the last time. One that has seen none has no say.
+///
+/// In the last step before a round replicas show each other the factors of gradients, where a model has them: whoever
+/// averages a part first takes the step of each replica there, while all of it is in the cache, so that nothing is read
+/// and written only to be averaged. A piece is averaged as soon as all replicas have passed it; who is early takes its own
+/// step in some before, and does not wait for who is late.
+pub struct Averaging {
+    me: usize,
+    team: Arc<Replicas>,
+    /// The pieces of a round.
+    work: CommonWork,
+    options: AveragingOptions,
+    /// The weight of the examples since the last round.
+    seen: f32,
+    /// Steps since the last round.
+    steps: u64,
+    /// Whether this replica has shown factors in this step.
+    has_shown: bool,
+    /// Parts that this replica has yet to update by itself in this step.
+    unfactored: Range<usize>,
+    round: Round,
+    /// The states of all replicas; gradients are room for those of a part.
+    states: Vec<State>,
+    halt: Halt,
+    stops: bool,
+}
+
+/// What a replica knows of the round that it is coming to.
+#[derive(Default)]
+struct Round {
+    /// What it has shown itself.
+    own: Option<Shown>,
+    /// Once all are on their way: what each has seen since the last round.
+    weights: Vec<f32>,
+    /// As soon: what each has shown.
+    shown: Vec<Shown>,
+    /// Pieces in which it has taken its own step, and no more.
+    begun: VecDeque<u32>,
+    /// What it is to do in the factored part that was handed out last.
+    turn: Turn,
+}
+
+/// Whose steps are to be taken in a factored part.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Turn {
+    /// That of the replica itself; others have not passed the part.
+    Own,
+    /// Those of the others, then it is averaged.
+    Others,
+    /// All, then it is averaged.
+    #[default]
+    All,
+}
+
+impl Averaging {
+    /// As many exchanges as there are replicas.
+    pub(crate) fn team(
+        replicas: usize,
+        options: AveragingOptions,
+        model: &dyn Model,
+        state: &State,
+        gate: &Arc<Gate>,
+        halt: &Halt,
+    ) -> Vec<Averaging> {
+        let team = Arc::new(Replicas::new(replicas, &options, model, state));
+        let member = |(me, work)| Self {
+            me,
+            team: team.clone(),
+            work,
+            options,
+            seen: 0.0,
+            steps: 0,
+            has_shown: false,
+            unfactored: 0..0,
+            round: Round::default(),
+            states: Vec::new(),
+            halt: halt.clone(),
+            stops: false,
+        };
+        CommonWork::team(replicas, team.piece_lengths(), gate).into_iter().enumerate().map(member).collect()
+    }
+
+    /// Whether a round comes after this step.
+    fn is_last_step(&self) -> bool {
+        self.steps + 1 == self.options.frequency
+    }
+
+    /// Averages a piece that was taken.
+    fn average(&self, piece: u32) {
+        #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+        // SAFETY: all replicas have passed this piece, so they use nothing of it until the round is over, and nobody else has
+        // taken it.
+        unsafe {
+            self.team.average(&self.round.weights, &self.team.pieces[piece as usize]);
+        }
+    }
+
+    /// Hands out a factored part.
+    fn hand_out(&mut self, piece: u32, turn: Turn) -> Option<Part> {
+        self.round.turn = turn;
+        match &self.team.pieces[piece as usize] {
+            Piece::Parameters(part) => Some(part.clone()),
+            Piece::Running => None,
+        }
+    }
+
+    /// Reads what all have told and shown: all are on their way.
+    fn look_around(&mut self) {
+        let Round { weights, shown, .. } = &mut self.round;
+        if weights.is_empty() {
+            *weights = self.team.seen();
+            #[expect(unsafe_code, reason = "what other replicas have computed is read where it lies")]
+            // SAFETY: steps are taken in a part after all replicas have passed it, and what is taken here is given up before
+            // the gate at the end of the round.
+            shown.extend(unsafe { self.team.shows.all() });
+        }
+    }
+
+    /// Waits until all have done what they have taken.
+    fn close_round(&mut self) -> Result<(), Error> {
+        self.round = Round::default();
+        self.stops = self.work.end(self.halt.is_asked())?;
+        (self.seen, self.steps) = (0.0, 0);
+        Ok(())
+    }
+
+    /// A round after steps that everybody took alone.
+    fn whole_round(&mut self) -> Result<(), Error> {
+        self.team.set_seen(self.me, self.seen);
+        self.work.pass(0);
+        self.work.begin()?;
+        self.round.weights = self.team.seen();
+        while let Some(piece) = self.work.next()? {
+            self.average(piece);
+        }
+        self.close_round()
+    }
+}
+
+fn slice(len: usize, replicas: usize, replica: usize) -> Range<usize> {
+    len * replica / replicas..len * (replica + 1) / replicas
+}
+
+impl Exchange for Averaging {
+    fn mode(&self) -> &'static str {
+        "averaging"
+    }
+
+    fn steps_alone(&self) -> bool {
+        !(self.is_last_step() && self.team.has_factored())
+    }
+
+    fn wants_factors(&self) -> bool {
+        true
+    }
+
+    fn passed(&mut self, weight: f32, factors: Option<&SharedFactors>, from: usize) {
+        if !self.is_last_step() {
+            return;
+        }
+        if let Some(factors) = factors.filter(|_| !self.has_shown) {
+            self.team.shows.show(self.me, weight, Some(factors));
+            self.has_shown = true;
+        }
+        let is_factored = factors.is_some();
+        let is_passed = |piece: &Piece| match piece {
+            Piece::Parameters(part) => part.is_factored == is_factored && part.range.start >= from,
+            Piece::Running => false,
+        };
+        let first = self.team.pieces.partition_point(|piece| !is_passed(piece));
+        self.team.set_seen(self.me, self.seen + weight);
+        self.work.pass(first as u32);
+    }
+
+    fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
+        if std::mem::take(&mut self.has_shown) {
+            self.unfactored = 0..self.team.unfactored.len();
+            #[expect(unsafe_code, reason = "what the model of this replica has computed is read where it lies")]
+            // SAFETY: it is on its way back no more, and this is given up before the gate at the end of the round.
+            let own = unsafe { self.team.shows.of(self.me) };
+            self.round.own = Some(own);
+        } else {
+            // Without examples it only attends.
+            self.team.shows.show(self.me, weight, None);
+            self.team.set_seen(self.me, self.seen + weight);
+        }
+        Ok(Some(weight))
+    }
+
+    fn next_part(&mut self, _: &dyn Model, _: usize, _: usize) -> Result<Option<Part>, Error> {
+        if let Some(part) = self.unfactored.next() {
+            return Ok(Some(self.team.unfactored[part].clone()));
+        }
+        self.work.pass(0);
+        loop {
+            let ready = self.work.passed_by_all();
+            if ready != NONE {
+                self.look_around();
+            }
+            if let Some(piece) = self.round.begun.pop_front_if(|piece| *piece >= ready) {
+                return Ok(self.hand_out(piece, Turn::Others));
+            }
+            if let Some(piece) = self.work.take(ready) {
+                if self.team.pieces[piece as usize].is_factored() {
+                    return Ok(self.hand_out(piece, Turn::All));
+                }
+                self.average(piece);
+                continue;
+            }
+            if self.round.own.is_some()
+                && let Some(piece) = self.work.take_early(self.team.first_factored())
+            {
+                self.round.begun.push_back(piece);
+                return Ok(self.hand_out(piece, Turn::Own));
+            }
+            if self.round.begun.is_empty() && self.work.is_all_taken() {
+                return Ok(None);
+            }
+            self.work.wait_beyond(ready)?;
+        }
+    }
+
+    fn update_factored(
+        &mut self,
+        model: &mut dyn Model,
+        _: &mut State,
+        part: Range<usize>,
+        _: f32,
+        progress: Progress,
+    ) {
+        let Round { own, weights, shown, turn, .. } = &self.round;
+        for (number, state) in self.states.iter_mut().enumerate() {
+            let shown = match (turn, number == self.me) {
+                (Turn::Own, true) => own.as_ref(),
+                (Turn::Others, false) | (Turn::All, _) => shown.get(number),
+                _ => None,
+            };
+            if let Some(Shown { weight, factors }) = shown.filter(|shown| shown.factors.examples > 0) {
+                let sum = FactorSum { factors: std::slice::from_ref(factors), weight: *weight, number };
+                model.update_from_factors(state, part.clone(), sum, progress);
+            }
+        }
+        if *turn != Turn::Own {
+            #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+            // SAFETY: as for other pieces: all replicas have passed this one, and nobody else has taken it.
+            unsafe {
+                self.team.average_parameters(weights, part);
+            }
+        }
+    }
+
+    fn finish(&mut self, _: &mut State, weight: f32) -> Result<Exchanged, Error> {
+        let steps_alone = self.steps_alone();
+        self.seen += weight;
+        self.steps += 1;
+        if !steps_alone {
+            self.close_round()?;
+        } else if self.steps == self.options.frequency {
+            self.whole_round()?;
+        }
+        Ok(Exchanged::default())
+    }
+
+    fn settle(&mut self, _: &mut State) -> Result<Exchanged, Error> {
+        // All replicas take as many steps, so either all have something left or none has.
+        if self.steps > 0 {
+            self.whole_round()?;
+            // The stretch is over as it is.
+            self.stops = false;
+        }
+        Ok(Exchanged::default())
+    }
+
+    fn stops(&mut self) -> Result<bool, Error> {
+        Ok(std::mem::take(&mut self.stops))
+    }
+
+    fn memory(&self, state: &State) -> Memory {
+        let mut memory = Memory::new();
+        if let Some(Way { velocity, .. }) = &self.team.way {
+            let slice = slice(state.parameters.len(), self.team.count(), self.me);
+            #[expect(unsafe_code, reason = "what all replicas share")]
+            // SAFETY: replicas are settled, and write it in a round only.
+            let velocity = unsafe { velocity.part(slice) };
+            memory.insert("velocity".into(), velocity.to_vec());
+        }
+        if !self.options.averages_updater() {
+            memory.extend(state.slots.iter().enumerate().map(|(slot, values)| (slot_name(slot), values.to_vec())));
+        }
+        memory
+    }
+
+    fn begin(&mut self, kept: &[Memory], state: &mut State) -> Result<(), Error> {
+        let (replicas, length) = (self.team.count(), state.parameters.len());
+        if let Some(Way { velocity, .. }) = &self.team.way {
+            // Slices of as many replicas as there were, one after the other.
+            let whole: Vec<f32> = kept.iter().filter_map(|memory| memory.get("velocity")).flatten().copied().collect();
+            if whole.len() == length {
+                let slice = slice(length, replicas, self.me);
+                #[expect(unsafe_code, reason = "what all replicas share")]
+                // SAFETY: no round has begun, and each replica writes a slice of its own.
+                let velocity = unsafe { velocity.part_mut(slice.clone()) };
+                velocity.copy_from_slice(&whole[slice]);
+            }
+        }
+        let room = Flat::zeros(self.team.longest_factored());
+        self.states = vec![State { gradient: room, ..State::default() }; replicas];
+        #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+        // SAFETY: a piece is averaged, and the steps of others taken in it, after all replicas have passed it; they use it
+        // again after the round. Models that tell what they have passed look at what they need part by part.
+        unsafe {
+            self.team.place(self.me, state);
+            self.states.iter_mut().enumerate().for_each(|(replica, state)| self.team.place(replica, state));
+        }
+        if !self.options.averages_updater() && kept.len() == replicas {
+            for (slot, values) in state.slots.iter_mut().enumerate() {
+                if let Some(own) = kept[self.me].get(&slot_name(slot)).filter(|own| own.len() == values.len()) {
+                    values.copy_from_slice(own);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn slot_name(slot: usize) -> String {
+    format!("slot.{slot}")
+}

@@ -1,0 +1,34 @@
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::Outer;
+
+/// How replicas are averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AveragingOptions {
+    /// Steps between two averages.
+    pub frequency: u64,
+    /// Whether what the updater remembers is averaged too; if not, every replica keeps its own. Without a word here, it is,
+    /// unless rounds overlap.
+    pub average_updater: Option<bool>,
+    /// On many machines: whether a replica goes on while its round is averaged. What it has done meanwhile is added to the mean,
+    /// which therefore comes one round late. In one process there is nothing to wait for: rounds stay as they are.
+    pub overlap: bool,
+    /// What is done with the mean.
+    pub outer: Outer,
+    /// Whether the loss that steps tell is that of all replicas; if not, it is the first one's.
+    pub report_score: bool,
+}
+
+impl Default for AveragingOptions {
+    fn default() -> Self {
+        Self { frequency: 3, average_updater: None, overlap: false, outer: Outer::None, report_score: true }
+    }
+}
+
+impl AveragingOptions {
+    /// Whether what the updater remembers is averaged too.
+    pub fn averages_updater(&self) -> bool {
+        self.average_updater.unwrap_or(!self.overlap)
+    }
+}
