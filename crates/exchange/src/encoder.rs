@@ -146,7 +146,7 @@ impl Encoder {
 
     /// The norms of the residual.
     pub fn norms(&self) -> Norms {
-        Norms::of(&self.residual)
+        Norms::of(self.instructions, &self.residual)
     }
 }
 

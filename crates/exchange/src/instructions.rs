@@ -1,3 +1,8 @@
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "calling functions compiled for instructions whose presence was checked")
+)]
+
 /// The vector instructions that the encoder is run with.
 ///
 /// A value of this type is only ever what this machine has, so that whoever holds one may run the code for it.
@@ -48,6 +53,31 @@ impl Instructions {
             Set::Avx2 => "AVX2",
             Set::Portable => "portable",
         }
+    }
+
+    /// Runs a loop that the compiler vectorises, compiled for these instructions. It must be `#[inline(always)]`, and nothing
+    /// in it may depend on the instructions: every machine gives the same bits.
+    #[inline]
+    pub(crate) fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,popcnt")]
+            unsafe fn wide<T>(work: impl FnOnce() -> T) -> T {
+                work()
+            }
+            #[target_feature(enable = "avx2,popcnt")]
+            unsafe fn half<T>(work: impl FnOnce() -> T) -> T {
+                work()
+            }
+            match self.0 {
+                // SAFETY: a value of this type exists only for what this machine has.
+                Set::Avx512 => return unsafe { wide(work) },
+                // SAFETY: as above.
+                Set::Avx2 => return unsafe { half(work) },
+                Set::Portable => {}
+            }
+        }
+        work()
     }
 }
 

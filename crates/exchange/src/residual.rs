@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, Instructions};
 
 /// Clips the residual to some thresholds every few steps, so that what is old does not pile up.
 ///
@@ -53,7 +53,15 @@ pub struct Norms {
 }
 
 impl Norms {
-    pub(crate) fn of(residual: &[f32]) -> Self {
+    pub(crate) fn of(instructions: Instructions, residual: &[f32]) -> Self {
+        instructions.run(
+            #[inline(always)]
+            || Self::sum(residual),
+        )
+    }
+
+    #[inline(always)]
+    fn sum(residual: &[f32]) -> Self {
         /// As many sums as the widest registers take, so that they do not wait for each other.
         const SUMS: usize = 16;
         let (mut magnitudes, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
@@ -90,14 +98,16 @@ pub(crate) fn clip(residual: &mut [f32], limit: f32) -> Clipped {
 #[cfg(test)]
 mod tests {
     use super::{Clipping, Norms, clip};
+    use crate::Instructions;
 
     #[test]
     fn what_is_clipped_is_what_is_missing() {
         let mut residual: Vec<f32> = (0..100).map(|i| (i as f32 - 50.0) / 10.0).collect();
-        let before = Norms::of(&residual).l1;
+        let norms = |residual: &[f32]| Norms::of(Instructions::detect(), residual);
+        let before = norms(&residual).l1;
         let clipped = clip(&mut residual, 2.0);
         assert_eq!(clipped.elements, 30 + 29);
-        assert!((before - Norms::of(&residual).l1 - clipped.mass).abs() < 1e-9);
+        assert!((before - norms(&residual).l1 - clipped.mass).abs() < 1e-9);
         assert!(residual.iter().all(|value| value.abs() <= 2.0));
         assert_eq!(residual[0], -2.0);
         assert_eq!(clip(&mut residual, f32::NAN).elements, 0);
@@ -106,9 +116,11 @@ mod tests {
     #[test]
     fn norms_are_those_of_the_definition() {
         let residual: Vec<f32> = (0..37).map(|i| i as f32 - 18.0).collect();
-        let norms = Norms::of(&residual);
-        assert_eq!(norms.l1, 2.0 * 171.0);
-        assert_eq!(norms.l2, (2.0 * 2109.0f64).sqrt());
+        for instructions in Instructions::available() {
+            let norms = Norms::of(instructions, &residual);
+            assert_eq!(norms.l1, 2.0 * 171.0);
+            assert_eq!(norms.l2, (2.0 * 2109.0f64).sqrt());
+        }
     }
 
     #[test]

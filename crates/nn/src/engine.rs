@@ -205,6 +205,10 @@ impl Take<f32> for Step<'_> {
     }
 }
 
+/// Floats of an update that are handed out at a time: they, what the updater remembers of them and what is read with them
+/// stay in the first-level cache.
+const HANDED_OUT: usize = 2048;
+
 /// Hands out the update of each part as soon as its gradient is there.
 struct HandOut<'a> {
     step: Step<'a>,
@@ -217,11 +221,16 @@ impl Take<f32> for HandOut<'_> {
     }
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
-        if !part.is_empty() {
-            let Step { segments, slots, weight, progress } = &mut self.step;
-            let place = Place { parameters, gradient: &mut *gradient, slots, range: part.clone() };
+        let Step { segments, slots, weight, progress } = &mut self.step;
+        let mut start = part.start;
+        while start < part.end {
+            let chunk = start..part.end.min((start + 1).next_multiple_of(HANDED_OUT));
+            start = chunk.end;
+            let inner = chunk.start - part.start..chunk.end - part.start;
+            let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
+            let place = Place { parameters, gradient: &mut *gradient, slots, range: chunk.clone() };
             segments.update_place(place, *weight, *progress);
-            self.take.take(part, gradient);
+            self.take.take(chunk, gradient);
         }
     }
 }
