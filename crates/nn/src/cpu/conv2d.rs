@@ -8,7 +8,7 @@ use super::columns::Columns;
 use super::dense::sum_columns;
 use super::dispatch::Instructions;
 use super::pack::{pack, pack_transposed};
-use super::panel::{Panel, Rows};
+use super::panel::{Ahead, Panel, Rows};
 use super::tile::Sum;
 use super::winograd::{self, Winograd};
 use crate::node::Conv;
@@ -224,7 +224,7 @@ pub(super) fn direct_forward(instructions: Instructions, geometry: &Geometry, re
                 bias: pass.bias.get(filter..filter + count),
                 add: false,
                 relu,
-                ahead: [&[]; 2],
+                ahead: Ahead::default(),
             }
             .run(instructions);
         }
@@ -301,7 +301,7 @@ fn weight_gradient(
             bias: None,
             add,
             relu: false,
-            ahead: [&[]; 2],
+            ahead: Ahead::default(),
         }
         .run(instructions);
     }
@@ -368,7 +368,7 @@ fn input_gradient(
                     bias: None,
                     add: true,
                     relu: false,
-                    ahead: [&[]; 2],
+                    ahead: Ahead::default(),
                 }
                 .run(instructions);
             }

@@ -54,14 +54,22 @@ pub(super) struct Panel<'a> {
     pub bias: Option<&'a [f32]>,
     pub add: bool,
     pub relu: bool,
-    /// With packed strips: what comes to the second-level cache while the panel is computed, as far as it gets.
-    pub ahead: [&'a [f32]; 2],
+    /// With packed strips.
+    pub ahead: Ahead<'a>,
+}
+
+/// What comes to the second-level cache while a panel is computed, as far as it gets.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ahead<'a> {
+    pub values: [&'a [f32]; 2],
+    /// Whether it comes twice as fast.
+    pub hurry: bool,
 }
 
 impl Panel<'_> {
     /// Floats of each of `ahead` that a panel of packed strips gets.
-    pub(super) fn fetched(instructions: Instructions, rows: usize, steps: usize) -> usize {
-        rows.div_ceil(instructions.strip().rows) * (steps / UNROLLED) * LINE
+    pub(super) fn fetched(instructions: Instructions, rows: usize, steps: usize, hurry: bool) -> usize {
+        rows.div_ceil(instructions.strip().rows) * fetched(steps, hurry)
     }
 
     /// Computes the panel.
@@ -133,7 +141,8 @@ impl Panel<'_> {
     #[inline(always)]
     unsafe fn strips<V: Vector, const ROWS: usize, const VECTORS: usize, const PACKED: bool, const A: u8>(&mut self) {
         let mut finish = Finish {
-            ahead: self.ahead.map(<[f32]>::as_ptr),
+            ahead: self.ahead.values.map(<[f32]>::as_ptr),
+            hurry: self.ahead.hurry,
             add: self.add,
             bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             relu: self.relu,
@@ -161,10 +170,15 @@ impl Panel<'_> {
                     tile::<V, ROWS, VECTORS, PACKED, A>(&a, b, &c, sum, live, columns, finish);
                 }
             }
-            finish.ahead = finish.ahead.map(|at| at.wrapping_add(sum.steps / UNROLLED * LINE));
+            finish.ahead = finish.ahead.map(|at| at.wrapping_add(fetched(sum.steps, self.ahead.hurry)));
             row += ROWS;
         }
     }
+}
+
+/// Floats of each of `ahead` that a tile of packed strips gets.
+fn fetched(steps: usize, hurry: bool) -> usize {
+    (1 + usize::from(hurry)) * (steps / UNROLLED) * LINE
 }
 
 impl Work for Panel<'_> {

@@ -6,7 +6,7 @@ use super::columns::Columns;
 use super::dispatch::Instructions;
 use super::live::LiveSteps;
 use super::pack::{pack_row_by_row, pack_transposed};
-use super::panel::{Panel, Rows};
+use super::panel::{Ahead, Panel, Rows};
 use super::tile::Sum;
 
 /// Steps of a block: a packed panel of B stays in the first-level cache.
@@ -131,10 +131,14 @@ impl Product<'_> {
                     pack_panels(instructions, self.b, block, column, steps.clone(), packed_b);
                 }
                 // The next rows of B, where they lie in a row, or else what the caller wants.
-                let mut ahead = match self.b {
-                    Matrix::Rows(values, stride) if steps.end < self.depth => [&values[steps.end * stride..], &[]],
-                    _ => self.ahead,
+                let (mut values, wanted) = match self.b {
+                    Matrix::Rows(values, stride) if steps.end < self.depth => {
+                        ([&values[steps.end * stride..], &[]], steps.len() * stride)
+                    }
+                    _ => (self.ahead, self.ahead[0].len()),
                 };
+                let of_panel = |hurry| Panel::fetched(instructions, self.rows, steps.len(), hurry);
+                let hurry = wanted > block.panels().count() * of_panel(false);
                 for row in (0..self.rows).step_by(ROWS) {
                     let rows = row..self.rows.min(row + ROWS);
                     pack_strips(instructions, self.a, rows.clone(), steps.clone(), packed_a);
@@ -159,11 +163,11 @@ impl Product<'_> {
                             bias: self.bias.get(column + first..column + first + count).filter(|_| k == 0),
                             add: k > 0,
                             relu: self.relu && steps.end == self.depth,
-                            ahead,
+                            ahead: Ahead { values, hurry },
                         }
                         .run(instructions);
-                        let fetched = Panel::fetched(instructions, rows.len(), steps.len());
-                        ahead = ahead.map(|slice| slice.get(fetched..).unwrap_or_default());
+                        let fetched = Panel::fetched(instructions, rows.len(), steps.len(), hurry);
+                        values = values.map(|slice| slice.get(fetched..).unwrap_or_default());
                         start += steps.len() * width;
                     }
                 }

@@ -30,6 +30,8 @@ pub(super) struct Sum<'a> {
 pub(super) struct Finish {
     /// With a packed strip: what comes to the second-level cache meanwhile, a line of each every [`UNROLLED`] steps.
     pub ahead: [*const f32; 2],
+    /// Whether it comes twice as fast.
+    pub hurry: bool,
     /// Whether it is added to what is there.
     pub add: bool,
     /// Starting values of a row, if any; null for zero. As many as the tile has columns, or more.
@@ -95,11 +97,8 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
             let mut at = 0;
             for group in groups {
                 // Strips that are cut by half fetch as much as whole ones.
-                for next in &mut ahead {
-                    V::prefetch_far(*next);
-                    V::prefetch_far(next.wrapping_add(LINE));
-                    *next = next.wrapping_add(2 * LINE);
-                }
+                fetch::<V>(&mut ahead, finish.hurry);
+                fetch::<V>(&mut ahead, finish.hurry);
                 for &k in group {
                     let b = b.add(usize::from(k) * b_step);
                     step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
@@ -124,10 +123,7 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
             if A == rows::UNIT_STEP || A == rows::STRIP {
                 while left >= UNROLLED {
                     if A == rows::STRIP {
-                        for next in &mut ahead {
-                            V::prefetch_far(*next);
-                            *next = next.wrapping_add(LINE);
-                        }
+                        fetch::<V>(&mut ahead, finish.hurry);
                     }
                     for k in 0..UNROLLED {
                         step::<V, ROWS, VECTORS, PACKED, A>(a, at + k * a_step, b.add(k * b_step), last, &mut total);
@@ -161,6 +157,22 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
                     value = V::splat(0.0).max(value);
                 }
                 if count == V::LANES { value.store(to) } else { value.store_part(to, count) }
+            }
+        }
+    }
+}
+
+/// Asks for the next line of each, or for two.
+#[inline(always)]
+unsafe fn fetch<V: Vector>(ahead: &mut [*const f32; 2], hurry: bool) {
+    for next in ahead {
+        // SAFETY: the caller has the instructions of `V`; what is asked for need not be there.
+        unsafe {
+            V::prefetch_far(*next);
+            *next = next.wrapping_add(LINE);
+            if hurry {
+                V::prefetch_far(*next);
+                *next = next.wrapping_add(LINE);
             }
         }
     }
