@@ -66,7 +66,7 @@ pub(crate) struct Executor<K: Kernels> {
     pub(crate) kernels: K,
     pub(crate) plans: Vec<Plan>,
     pub(crate) arena: Flat<K::R>,
-    /// By the number of the sum.
+    /// By the number of the sum, see `MOST_PACKED`.
     pub(crate) packed: Vec<Packed<K::R>>,
     marks: Vec<u16>,
     /// Where running statistics go that nobody wants to keep.

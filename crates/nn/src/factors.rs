@@ -13,10 +13,13 @@ use crate::plan::{Plan, Purpose};
 /// What was made ready of the factors of a sum.
 #[derive(Default)]
 pub(crate) struct Packed<R> {
-    /// The operation and the step that they are of.
-    of: Option<(usize, u64)>,
+    /// The operation, the step and the number of the sum that they are of.
+    of: Option<(usize, u64, usize)>,
     scratch: Flat<R>,
 }
+
+/// Sums of which that is kept; of more, some are made ready again for every part.
+const MOST_PACKED: usize = 8;
 
 /// Parameters whose gradient can come from factors.
 pub(crate) struct Factored {
@@ -88,20 +91,22 @@ impl<K: Kernels<R = f32>> Executor<K> {
         let node = &plans[plan].nodes[index];
         let width = node.output.len();
         let needed = kernels.weight_gradient_scratch(node, examples);
-        if packed.len() <= sum.number {
-            packed.resize_with(sum.number + 1, Packed::default);
+        let room = sum.number % MOST_PACKED;
+        if packed.len() <= room {
+            packed.resize_with(room + 1, Packed::default);
         }
-        let packed = &mut packed[sum.number];
+        let packed = &mut packed[room];
         if packed.scratch.len() < needed {
             *packed = Packed { of: None, scratch: Flat::zeros(needed) };
         }
+        let key = (index, step, sum.number);
         let pass = RowsOfGradient {
             examples,
             rows: (part.start - node.weights.start) / width..(part.end - node.weights.start) / width,
             x: &x,
             dy: &dy,
             dweights: gradient,
-            goes_on: packed.of.replace((index, step)) == Some((index, step)),
+            goes_on: packed.of.replace(key) == Some(key),
             scratch: &mut packed.scratch,
             ahead,
         };

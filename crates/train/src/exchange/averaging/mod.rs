@@ -235,7 +235,8 @@ impl Exchange for Averaging {
                 self.round.begun.push_back(piece);
                 return Ok(self.hand_out(piece, Turn::Own));
             }
-            if self.round.begun.is_empty() && self.work.is_all_taken() {
+            // Before all are on their way, what they have may not be laid out yet.
+            if ready != NONE && self.round.begun.is_empty() && self.work.is_all_taken() {
                 return Ok(None);
             }
             self.work.wait_beyond(ready)?;
