@@ -142,7 +142,7 @@ fn it_makes_no_difference_whether_parts_are_exchanged_early() {
     let with_outer = AveragingOptions { frequency: 2, outer, ..AveragingOptions::default() };
     let own_slots = AveragingOptions { average_updater: Some(false), ..AveragingOptions::default() };
     for mode in [averaging(1), averaging(3), Mode::Averaging(with_outer), Mode::Averaging(own_slots), Mode::Sync] {
-        for workers in [2, 3, 5] {
+        for workers in [2, 3, 9] {
             let run = |constraint: Option<Constraint>| {
                 let output = Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax);
                 // Many pieces, and convolutions that are still under way when dense layers are done.
