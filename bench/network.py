@@ -23,6 +23,7 @@ from harness.hosts import HOSTS, Bandwidth, Hosts, bandwidth
 from harness.machine import describe, warn_if_busy
 from harness.mnist import export_mnist, first_examples
 from harness.network import as_json, measure, table
+from harness.options import at_least_one
 from harness.tables import folder_for, keep
 from harness.toolchain import build_binary, existing_binary, existing_venv, prepare_venv, say, shown
 
@@ -107,7 +108,7 @@ def parse_options() -> argparse.Namespace:
     which = f"only this bandwidth (repeatable; default {', '.join(BANDWIDTHS)})"
     parser.add_argument("--rate", action="append", type=bandwidth, help=which)
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode of ours (repeatable)")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--repeats", type=at_least_one, default=REPEATS)
     parser.add_argument("--seconds", type=float, default=12.0, help="that each side is looked at in a repeat")
     parser.add_argument("--binary", type=Path, help="use this `paceline` instead of building one")
     parser.add_argument("--venv", type=Path, help="use this venv with torch and numpy instead of making one")

@@ -14,6 +14,7 @@ from harness.case import BenchError, Case, read_job
 from harness.child import two_cores
 from harness.dataset import ensure_dataset
 from harness.machine import describe, warn_if_busy
+from harness.options import at_least_one
 from harness.scaling import as_json, measure, table
 from harness.tables import folder_for, keep
 from harness.teams import MODES
@@ -32,7 +33,7 @@ def main() -> None:
     binary = existing_binary(options.binary) if options.binary else build_binary()
     warn_if_busy()
     machine = describe(binary, None)
-    repeats = 1 if options.quick else REPEATS
+    repeats = 1 if options.quick else options.repeats
 
     folder = folder_for("scaling", options.quick)
     rows = []
@@ -53,6 +54,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smoke run: few steps, one repeat, not kept")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode (repeatable)")
     parser.add_argument("--only", action="append", choices=[c.name for c in CASES], help="only this network (repeatable)")
+    parser.add_argument("--repeats", type=at_least_one, default=REPEATS, help="runs of each side (default: %(default)s); more on a noisy machine")
     parser.add_argument("--binary", type=Path, help="use this `paceline` instead of building one")
     return parser.parse_args()
 
