@@ -137,8 +137,8 @@ impl Product<'_> {
                     }
                     _ => (self.ahead, self.ahead[0].len()),
                 };
-                let of_panel = |hurry| Panel::fetched(instructions, self.rows, steps.len(), hurry);
-                let hurry = wanted > block.panels().count() * of_panel(false);
+                let of_panel = Panel::fetched(instructions, self.rows, steps.len(), false);
+                let hurry = wanted > block.panels().count() * of_panel;
                 for row in (0..self.rows).step_by(ROWS) {
                     let rows = row..self.rows.min(row + ROWS);
                     pack_strips(instructions, self.a, rows.clone(), steps.clone(), packed_a);
