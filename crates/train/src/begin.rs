@@ -9,6 +9,7 @@ use paceline_nn::ModelFile;
 
 use crate::checkpoint::Checkpoints;
 use crate::exchange::{Memory, RESIDUAL};
+use crate::feed::Deal;
 use crate::halt::Halt;
 use crate::resume::{DataKey, Kept, losses, memories, read_extra, same_run};
 use crate::run::Run;
@@ -126,7 +127,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
     let options = &trainer.options;
     // What the exchanges are told of the model must hold for those of the members.
     let model = Threaded::new(&trainer.network, options.threads);
-    let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state, halt)?;
+    let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state)?;
     let mut members = Vec::with_capacity(options.workers);
     for (index, mut exchange) in exchanges.into_iter().enumerate() {
         let loader = Loader::new(
@@ -148,7 +149,9 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });
     }
-    Ok(Team::new(members, gate))
+    // Without a shuffle the order says who sees what.
+    let deal = if matches!(options.mode, Mode::Shared(_)) && options.shuffle { Deal::Free } else { Deal::Own };
+    Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
 }
 
 /// Rules that look at scores need some.

@@ -3,27 +3,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A barrier that can be voted at, and broken by whoever will never come.
+/// A barrier that can be broken by whoever will never come.
 #[derive(Debug)]
 pub(crate) struct Gate {
     members: usize,
     /// Looks at the generation before a member goes to sleep; none where members have to share cores.
     looks: u32,
-    state: Mutex<State>,
+    arrived: Mutex<usize>,
     opened: Condvar,
     /// Times that the gate has opened.
     generation: AtomicU64,
-    /// What the last vote came to.
-    decided: AtomicBool,
     broken: AtomicBool,
     /// Members that sleep until something holds.
     sleepers: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    arrived: usize,
-    vote: bool,
 }
 
 /// Somebody will never come; why is known where it happened.
@@ -43,41 +35,38 @@ impl Gate {
         Self {
             members,
             looks: if members <= cores { LOOKS } else { 0 },
-            state: Mutex::default(),
+            arrived: Mutex::default(),
             opened: Condvar::new(),
             generation: AtomicU64::new(0),
-            decided: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
         }
     }
 
-    /// Waits until all members are here; true for all of them if any of them voted so.
-    pub(crate) fn wait(&self, vote: bool) -> Result<bool, Broken> {
-        let mut state = self.lock();
+    /// Waits until all members are here.
+    pub(crate) fn wait(&self) -> Result<(), Broken> {
+        let mut arrived = self.lock();
         let generation = self.generation.load(Ordering::Relaxed);
-        state.arrived += 1;
-        state.vote |= vote;
-        if state.arrived == self.members && !self.is_broken() {
-            self.decided.store(state.vote, Ordering::Relaxed);
-            *state = State::default();
+        *arrived += 1;
+        if *arrived == self.members && !self.is_broken() {
+            *arrived = 0;
             self.generation.store(generation + 1, Ordering::Release);
-            drop(state);
+            drop(arrived);
             self.opened.notify_all();
-            return Ok(self.decided.load(Ordering::Relaxed));
+            return Ok(());
         }
-        drop(state);
+        drop(arrived);
         let waits = || self.generation.load(Ordering::Acquire) == generation && !self.is_broken();
         if self.lingers(waits) {
-            let mut state = self.lock();
+            let mut arrived = self.lock();
             while waits() {
-                state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+                arrived = self.opened.wait(arrived).unwrap_or_else(PoisonError::into_inner);
             }
         }
         // A gate that opened for all has opened, even if it broke since.
         match self.generation.load(Ordering::Acquire) == generation {
             true => Err(Broken),
-            false => Ok(self.decided.load(Ordering::Relaxed)),
+            false => Ok(()),
         }
     }
 
@@ -85,11 +74,11 @@ impl Gate {
     pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), Broken> {
         let waits = || !holds() && !self.is_broken();
         if self.lingers(waits) {
-            let mut state = self.lock();
+            let mut arrived = self.lock();
             // Either who nudges sees this, or the next look sees what was stored before the nudge.
             self.sleepers.fetch_add(1, Ordering::SeqCst);
             while waits() {
-                state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+                arrived = self.opened.wait(arrived).unwrap_or_else(PoisonError::into_inner);
             }
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
@@ -114,21 +103,16 @@ impl Gate {
     /// Lets those look again who wait until something holds. Takes no lock while nobody does.
     pub(crate) fn nudge(&self) {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.wake();
+            drop(self.lock());
+            self.opened.notify_all();
         }
-    }
-
-    /// As [`Gate::nudge`], whatever was stored, and however.
-    pub(crate) fn wake(&self) {
-        drop(self.lock());
-        self.opened.notify_all();
     }
 
     /// Lets everybody go who waits, now and ever after, with nothing to wait for.
     pub(crate) fn break_up(&self) {
-        let state = self.lock();
+        let arrived = self.lock();
         self.broken.store(true, Ordering::Release);
-        drop(state);
+        drop(arrived);
         self.opened.notify_all();
     }
 
@@ -136,9 +120,9 @@ impl Gate {
         self.broken.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, usize> {
         // Nothing in here can panic halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,17 +133,16 @@ mod tests {
     use super::{Broken, Gate};
 
     #[test]
-    fn nobody_passes_before_all_are_there_and_all_hear_the_same_vote() {
+    fn nobody_passes_before_all_are_there() {
         for members in [1, 2, 5] {
             let (gate, arrived) = (Gate::new(members), AtomicUsize::new(0));
             std::thread::scope(|scope| {
-                for member in 0..members {
+                for _ in 0..members {
                     let (gate, arrived) = (&gate, &arrived);
                     scope.spawn(move || {
                         for round in 0..500 {
                             arrived.fetch_add(1, Ordering::SeqCst);
-                            let vote = round % 7 == 3 && round % members == member;
-                            assert_eq!(gate.wait(vote), Ok(round % 7 == 3), "round {round}");
+                            assert_eq!(gate.wait(), Ok(()), "round {round}");
                             assert!(arrived.load(Ordering::SeqCst) >= (round + 1) * members);
                         }
                     });
@@ -191,13 +174,13 @@ mod tests {
     fn a_broken_gate_holds_nobody() {
         let gate = Gate::new(3);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| gate.wait(false));
+            let waiting = scope.spawn(|| gate.wait());
             let following = scope.spawn(|| gate.wait_until(|| false));
             gate.break_up();
             assert_eq!(following.join().expect("no panic"), Err(Broken));
             assert_eq!(waiting.join().expect("no panic"), Err(Broken));
-            assert_eq!(gate.wait(true), Err(Broken));
-            assert_eq!(gate.wait(true), Err(Broken), "not even with enough who come");
+            assert_eq!(gate.wait(), Err(Broken));
+            assert_eq!(gate.wait(), Err(Broken), "not even with enough who come");
         });
     }
 }

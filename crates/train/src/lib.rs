@@ -19,6 +19,7 @@ mod early_stopping;
 mod error;
 mod event;
 mod exchange;
+mod feed;
 mod gate;
 mod halt;
 mod health;

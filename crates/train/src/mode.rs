@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::exchange::{Averaging, AveragingOptions, Exchange, Outer, Shared, SharedOptions, Solo, Synchronous};
 use crate::gate::Gate;
-use crate::halt::Halt;
 
 /// How replicas stay together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,14 +80,13 @@ impl Mode {
         workers: usize,
         model: &dyn Model,
         state: &State,
-        halt: &Halt,
     ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
         let team = match self {
-            Mode::Solo => boxed(vec![Solo::with(halt.clone())]),
-            Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate, halt)),
-            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, model, state, &gate, halt)),
-            Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate, halt)?),
+            Mode::Solo => boxed(vec![Solo]),
+            Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate)),
+            Mode::Averaging(options) => boxed(Averaging::team(workers, *options, model, state, &gate)),
+            Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate)?),
         };
         Ok((team, gate))
     }

@@ -10,7 +10,9 @@ use paceline_data::Loader;
 use paceline_model::Loss;
 
 use crate::exchange::Exchange;
+use crate::feed::{Deal, Feed};
 use crate::gate::Gate;
+use crate::halt::Halt;
 use crate::health::not_finite;
 use crate::threaded::Threaded;
 use crate::{Error, Traffic, Worker};
@@ -20,8 +22,12 @@ pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Replicas with their shares of the data.
 pub(crate) struct Team {
-    members: Vec<Member>,
-    gate: Arc<Gate>,
+    pub members: Vec<Member>,
+    pub gate: Arc<Gate>,
+    pub deal: Deal,
+    /// Steps between two moments when replicas may be asked to halt.
+    pub stride: u64,
+    pub halt: Halt,
 }
 
 /// A replica, its share of the data, and what it has seen of the epoch.
@@ -59,10 +65,6 @@ pub(crate) struct Stretch {
 }
 
 impl Team {
-    pub(crate) fn new(members: Vec<Member>, gate: Arc<Gate>) -> Self {
-        Self { members, gate }
-    }
-
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
@@ -80,19 +82,39 @@ impl Team {
     ///
     /// `kept` is what an error says of the last checkpoint.
     pub(crate) fn run(&mut self, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
+        let parts = self.members.iter().map(|member| member.loader.epoch(stretch.epoch, stretch.from)).collect();
+        let steps = [stretch.from, stretch.until];
+        let feed = Feed::new(parts, steps, self.deal, self.stride, &self.halt);
+        let before = self.first().worker.progress.iteration;
+        self.take_steps(&feed, stretch, kept, tell)?;
+        let next = feed.end();
+        // Replicas may have taken more steps or fewer, but together they have taken these.
+        for member in &mut self.members {
+            member.worker.progress.iteration = before + next - stretch.from;
+        }
+        Ok(next)
+    }
+
+    fn take_steps(
+        &mut self,
+        feed: &Feed,
+        stretch: Stretch,
+        kept: &str,
+        tell: &mut dyn FnMut(Taken),
+    ) -> Result<(), Error> {
         if let [only] = &mut self.members[..] {
-            return only.run(0, stretch, kept, tell);
+            return only.run(0, feed, stretch, kept, tell);
         }
         let gate = &self.gate;
         let (sender, taken) = unbounded();
-        let ends: Vec<Result<u64, Error>> = std::thread::scope(|scope| {
+        let ends: Vec<Result<(), Error>> = std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(self.members.len());
             for (index, member) in self.members.iter_mut().enumerate() {
                 let sender = sender.clone();
                 let work = move || {
                     // Nobody is left to listen only when this run is over anyway.
                     let mut tell = |taken| drop(sender.send(taken));
-                    let end = catch_unwind(AssertUnwindSafe(|| member.run(index, stretch, kept, &mut tell)))
+                    let end = catch_unwind(AssertUnwindSafe(|| member.run(index, feed, stretch, kept, &mut tell)))
                         .unwrap_or_else(|panic| {
                             Err(Error::WorkerPanicked { worker: index, message: message(&*panic) })
                         });
@@ -112,53 +134,50 @@ impl Team {
             };
             threads.into_iter().map(join).collect()
         });
-        let mut next = stretch.from;
-        let mut broken = None;
-        for end in ends {
-            match end {
-                Ok(step) => next = step,
-                // The others only say that somebody else has failed.
-                Err(Error::Abandoned) => broken = broken.or(Some(Error::Abandoned)),
-                Err(error) => return Err(error),
-            }
-        }
-        broken.map_or(Ok(next), Err)
+        // Those who were abandoned only say that somebody else has failed.
+        let (abandoned, others): (Vec<_>, Vec<_>) =
+            ends.into_iter().partition(|end| matches!(end, Err(Error::Abandoned)));
+        others.into_iter().chain(abandoned).collect()
     }
 }
 
 impl Member {
-    fn run(&mut self, index: usize, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
-        let Self { worker, loader, losses, bytes_sent } = self;
-        let (mut step, mut told, mut untold) = (stretch.from, None::<Instant>, 0);
-        let mut batches = loader.epoch(stretch.epoch, stretch.from);
-        while step < stretch.until
-            && let Some(batch) = batches.next()
-        {
-            let batch = batch?;
-            let report = worker.step(&batch)?;
+    fn run(
+        &mut self,
+        index: usize,
+        feed: &Feed,
+        stretch: Stretch,
+        kept: &str,
+        tell: &mut dyn FnMut(Taken),
+    ) -> Result<(), Error> {
+        let Self { worker, losses, bytes_sent, .. } = self;
+        let first = worker.progress.iteration;
+        let (mut told, mut untold) = (None::<Instant>, None::<Taken>);
+        while let Some(minibatch) = feed.take(index)? {
+            let (step, batch) = (minibatch.step, &minibatch.batch);
+            worker.progress.iteration = first + step - stretch.from;
+            let report = worker.step(batch)?;
             if !report.loss.sum.is_finite() {
-                return Err(not_finite(&worker.state, worker.progress, &batch, report.loss.mean(), kept));
+                return Err(not_finite(&worker.state, worker.progress, batch, report.loss.mean(), kept));
             }
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;
-            untold += batch.examples();
-            batches.recycle(batch);
-            let stops = worker.exchange.stops()?;
-            let is_last = stops || step + 1 == stretch.until;
+            let examples = batch.examples() + untold.map_or(0, |untold| untold.examples);
+            let (iteration, traffic) = (worker.progress.iteration, None);
+            untold = Some(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
+            feed.recycle(minibatch);
             let is_pause = stretch.pause_at.is_some_and(|at| Instant::now() >= at);
-            if is_last || is_pause || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-                let (iteration, traffic) = (worker.progress.iteration, worker.exchange.traffic());
-                let examples = std::mem::take(&mut untold);
-                tell(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
+            if is_pause || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                let traffic = worker.exchange.traffic();
+                untold.take().into_iter().for_each(|untold| tell(Taken { traffic, ..untold }));
                 told = Some(Instant::now());
             }
-            step += 1;
-            if stops {
-                break;
-            }
+        }
+        if let Some(untold) = untold {
+            tell(Taken { traffic: worker.exchange.traffic(), ..untold });
         }
         worker.exchange.settle(&mut worker.state)?;
-        Ok(step)
+        Ok(())
     }
 }
 

@@ -38,6 +38,7 @@ impl<M: Model, E: Exchange> Worker<M, E> {
     /// A loss that is not finite is reported and changes no parameter; running statistics have seen the batch.
     pub fn step(&mut self, batch: &Batch) -> Result<StepReport, Error> {
         let (attends, weight) = (batch.examples() == 0, batch.weight());
+        self.exchange.begin_step(&mut self.state, self.progress.iteration)?;
         let takes = !attends && self.exchange.takes_parts()?;
         let loss = if attends {
             self.state.gradient.fill(0.0);

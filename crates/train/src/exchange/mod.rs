@@ -26,11 +26,17 @@ pub use sync::Synchronous;
 
 use crate::Error;
 
-/// How replicas stay together. There are three moments: on the way back through the model, before the updater sees the
-/// gradient, and at the end of the step.
+/// How replicas stay together. There are four moments: at the beginning of a step, on the way back through the model, before
+/// the updater sees the gradient, and at the end of the step.
 pub trait Exchange: Send {
     /// The name of the mode.
     fn mode(&self) -> &'static str;
+
+    /// Makes the parameters ready for a step; as many were taken before, by this replica or by others in its place.
+    fn begin_step(&mut self, state: &mut State, iteration: u64) -> Result<(), Error> {
+        let _ = (state, iteration);
+        Ok(())
+    }
 
     /// Whether a gradient is used by its own replica only, so that its step may be taken in one go.
     fn steps_alone(&self) -> bool;
@@ -96,7 +102,7 @@ pub trait Exchange: Send {
         true
     }
 
-    /// Makes the parameters ready for the next minibatch. `weight` is that of the examples of this one.
+    /// The step is over but for what concerns all. `weight` is that of the examples of this one.
     fn finish(&mut self, state: &mut State, weight: f32) -> Result<Exchanged, Error>;
 
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
@@ -106,9 +112,6 @@ pub trait Exchange: Send {
     fn traffic(&mut self) -> Option<Traffic> {
         None
     }
-
-    /// Whether this replica ends its stretch here because it was asked to. All of them end after as many steps.
-    fn stops(&mut self) -> Result<bool, Error>;
 
     /// What a settled replica remembers beyond a state that it has in common with the others: a checkpoint keeps it.
     fn memory(&self, state: &State) -> Memory {
@@ -130,6 +133,10 @@ pub type Memory = BTreeMap<String, Vec<f32>>;
 impl Exchange for Box<dyn Exchange> {
     fn mode(&self) -> &'static str {
         (**self).mode()
+    }
+
+    fn begin_step(&mut self, state: &mut State, iteration: u64) -> Result<(), Error> {
+        (**self).begin_step(state, iteration)
     }
 
     fn steps_alone(&self) -> bool {
@@ -193,10 +200,6 @@ impl Exchange for Box<dyn Exchange> {
 
     fn traffic(&mut self) -> Option<Traffic> {
         (**self).traffic()
-    }
-
-    fn stops(&mut self) -> Result<bool, Error> {
-        (**self).stops()
     }
 
     fn memory(&self, state: &State) -> Memory {

@@ -1,25 +1,11 @@
 use paceline_model::State;
 
 use super::{Exchange, Exchanged};
-use crate::halt::Halt;
-use crate::{Error, Stop};
+use crate::Error;
 
 /// A replica that is alone: it updates everything, and applies its own update.
-#[derive(Clone, Debug, Default)]
-pub struct Solo {
-    halt: Halt,
-}
-
-impl Solo {
-    /// Alone, until asked to stop.
-    pub fn new(stop: Stop) -> Self {
-        Self { halt: Halt::new(stop) }
-    }
-
-    pub(crate) fn with(halt: Halt) -> Self {
-        Self { halt }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Solo;
 
 impl Exchange for Solo {
     fn mode(&self) -> &'static str {
@@ -40,9 +26,5 @@ impl Exchange for Solo {
 
     fn settle(&mut self, _state: &mut State) -> Result<Exchanged, Error> {
         Ok(Exchanged::default())
-    }
-
-    fn stops(&mut self) -> Result<bool, Error> {
-        Ok(self.halt.is_asked())
     }
 }

@@ -9,7 +9,6 @@ use super::shows::{Shown, Shows};
 use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
-use crate::halt::Halt;
 
 /// Replicas that take every step together: gradients are summed in the order of the replicas, part by part, each part by
 /// one of them, who updates it in the one buffer of parameters that all of them read.
@@ -24,8 +23,6 @@ pub struct Synchronous {
     team: Arc<Team>,
     /// The parts of the parameters.
     work: CommonWork,
-    halt: Halt,
-    stops: bool,
     /// Whether this replica has shown what it has of this step.
     has_shown: bool,
     /// What all replicas have shown in this step.
@@ -47,13 +44,7 @@ struct Team {
 
 impl Synchronous {
     /// As many exchanges as there are replicas.
-    pub(crate) fn team(
-        replicas: usize,
-        model: &dyn Model,
-        state: &State,
-        gate: &Arc<Gate>,
-        halt: &Halt,
-    ) -> Vec<Synchronous> {
+    pub(crate) fn team(replicas: usize, model: &dyn Model, state: &State, gate: &Arc<Gate>) -> Vec<Synchronous> {
         let mut parts = model.parts(state.parameters.len());
         parts.sort_by_key(|part| (part.is_factored, part.range.start));
         let team = Arc::new(Team {
@@ -66,8 +57,8 @@ impl Synchronous {
         });
         let members = CommonWork::team(replicas, team.parts.iter().map(|part| part.range.len()), gate);
         let member = |(me, work)| {
-            let (team, halt) = (team.clone(), halt.clone());
-            Self { me, team, work, halt, stops: false, has_shown: false, shown: Vec::new() }
+            let team = team.clone();
+            Self { me, team, work, has_shown: false, shown: Vec::new() }
         };
         members.into_iter().enumerate().map(member).collect()
     }
@@ -142,7 +133,7 @@ impl Exchange for Synchronous {
         if has_running {
             team.running.show(self.me, &state.running, weight);
         }
-        self.stops = self.work.end(self.halt.is_asked())?;
+        self.work.end()?;
         if has_running {
             team.running.mean(0..state.running.len(), &mut state.running);
         }
@@ -153,10 +144,6 @@ impl Exchange for Synchronous {
     /// All is one already: parameters and slots are in one buffer, running statistics became their mean after the step.
     fn settle(&mut self, _: &mut State) -> Result<Exchanged, Error> {
         Ok(Exchanged::default())
-    }
-
-    fn stops(&mut self) -> Result<bool, Error> {
-        Ok(std::mem::take(&mut self.stops))
     }
 
     fn begin(&mut self, _: &[Memory], state: &mut State) -> Result<(), Error> {

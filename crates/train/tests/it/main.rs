@@ -1,6 +1,7 @@
 //! The crate from outside, one file for each thing that it does.
 
 mod custom;
+mod deal;
 mod dump;
 mod early_stopping;
 mod inference;

@@ -17,7 +17,6 @@ use super::shows::Shown;
 use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
-use crate::halt::Halt;
 
 /// Replicas that step on their own and become their mean every few steps, weighted by the examples that each has seen
 /// since the last time. One that has seen none has no say.
@@ -43,8 +42,6 @@ pub struct Averaging {
     round: Round,
     /// The states of all replicas; gradients are room for those of a part.
     states: Vec<State>,
-    halt: Halt,
-    stops: bool,
 }
 
 /// What a replica knows of the round that it is coming to.
@@ -82,7 +79,6 @@ impl Averaging {
         model: &dyn Model,
         state: &State,
         gate: &Arc<Gate>,
-        halt: &Halt,
     ) -> Vec<Averaging> {
         let team = Arc::new(Replicas::new(replicas, &options, model, state));
         let member = |(me, work)| Self {
@@ -96,8 +92,6 @@ impl Averaging {
             unfactored: 0..0,
             round: Round::default(),
             states: Vec::new(),
-            halt: halt.clone(),
-            stops: false,
         };
         CommonWork::team(replicas, team.piece_lengths(), gate).into_iter().enumerate().map(member).collect()
     }
@@ -141,7 +135,7 @@ impl Averaging {
     /// Waits until all have done what they have taken.
     fn close_round(&mut self) -> Result<(), Error> {
         self.round = Round::default();
-        self.stops = self.work.end(self.halt.is_asked())?;
+        self.work.end()?;
         (self.seen, self.steps) = (0.0, 0);
         Ok(())
     }
@@ -288,14 +282,8 @@ impl Exchange for Averaging {
         // All replicas take as many steps, so either all have something left or none has.
         if self.steps > 0 {
             self.whole_round()?;
-            // The stretch is over as it is.
-            self.stops = false;
         }
         Ok(Exchanged::default())
-    }
-
-    fn stops(&mut self) -> Result<bool, Error> {
-        Ok(std::mem::take(&mut self.stops))
     }
 
     fn memory(&self, state: &State) -> Memory {

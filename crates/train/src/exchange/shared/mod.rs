@@ -19,7 +19,6 @@ use super::board::Board;
 use super::{Exchange, Exchanged, Memory};
 use crate::Error;
 use crate::gate::Gate;
-use crate::halt::Halt;
 
 /// Replicas that wait only for one that is far behind: each puts its update into a residual, sends what has grown large, and applies
 /// what it and the others have sent, as it comes.
@@ -43,17 +42,14 @@ pub struct Shared {
     /// The weight of the examples since the replicas were one.
     seen: f32,
     /// Steps taken.
-    position: u64,
-    /// Where all end the stretch, once that is agreed on.
-    target: Option<u64>,
-    halt: Halt,
+    steps: u64,
 }
 
 /// What all replicas share.
 struct Team {
     gate: Arc<Gate>,
     inboxes: Vec<Sender<Arc<[u8]>>>,
-    /// Steps that each replica has taken.
+    /// By replica: the step of the run that it is at.
     positions: Vec<AtomicU64>,
     /// Where messages are written down, if somebody wants them.
     dump: Option<Dump>,
@@ -62,13 +58,8 @@ struct Team {
     slots: Vec<Board>,
 }
 
-/// What all replicas have answered.
-struct RollCall {
-    /// Whether anybody may go on stepping.
-    more: bool,
-    /// The most steps that anybody has taken.
-    most: u64,
-}
+/// Where a replica stands that takes no more steps in this stretch: nobody is ahead of it.
+const AT_THE_END: u64 = u64::MAX;
 
 impl Shared {
     /// As many exchanges as there are replicas.
@@ -77,7 +68,6 @@ impl Shared {
         options: &SharedOptions,
         state: &State,
         gate: &Arc<Gate>,
-        halt: &Halt,
     ) -> Result<Vec<Shared>, Error> {
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..replicas).map(|_| unbounded()).unzip();
         let board = || Board::new(replicas);
@@ -105,40 +95,16 @@ impl Shared {
                 took_parts: false,
                 tally: Tally::default(),
                 seen: 0.0,
-                position: 0,
-                target: None,
-                halt: halt.clone(),
+                steps: 0,
             })
         };
         receivers.into_iter().enumerate().map(replica).collect()
     }
 
-    /// Waits for everybody to say how many steps it has taken and whether it has more to take.
-    ///
-    /// Replicas that are behind catch up with the first before they come here again, so that all have seen as much.
-    fn roll_call(&self, more: bool) -> Result<RollCall, Error> {
-        let team = &self.team;
-        let more = team.gate.wait(more)?;
-        let most = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).max();
-        team.gate.wait(false)?;
-        Ok(RollCall { more, most: most.unwrap_or(0) })
-    }
-
-    /// Waits for the slowest if this one is too far ahead of it. Says whether it had to.
-    fn keep_pace(&self) -> Result<bool, Error> {
-        let team = &self.team;
-        team.positions[self.me].store(self.position, Ordering::SeqCst);
-        team.gate.nudge();
-        let is_near = || {
-            let slowest = team.positions.iter().map(|position| position.load(Ordering::SeqCst)).min();
-            // Those who stop wait for all, also for this one.
-            self.position <= slowest.unwrap_or(0).saturating_add(self.max_ahead) || self.halt.is_asked()
-        };
-        if is_near() {
-            return Ok(false);
-        }
-        team.gate.wait_until(is_near)?;
-        Ok(true)
+    /// Says that this replica is at a step of the run now.
+    fn tell_position(&self, step: u64) {
+        self.team.positions[self.me].store(step, Ordering::SeqCst);
+        self.team.gate.nudge();
     }
 
     /// What an update counts for among those of all replicas.
@@ -169,6 +135,14 @@ impl Shared {
 impl Exchange for Shared {
     fn mode(&self) -> &'static str {
         "shared"
+    }
+
+    fn begin_step(&mut self, state: &mut State, iteration: u64) -> Result<(), Error> {
+        self.tell_position(iteration);
+        let team = &self.team;
+        let slowest = || team.positions.iter().map(|position| position.load(Ordering::SeqCst)).min().unwrap_or(0);
+        team.gate.wait_until(|| iteration <= slowest().saturating_add(self.max_ahead))?;
+        self.receive(&mut state.parameters, &mut state.gradient)
     }
 
     fn steps_alone(&self) -> bool {
@@ -214,13 +188,13 @@ impl Exchange for Shared {
         };
         self.threshold.observe(&sent);
         self.tally.add(&sent);
-        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.position, sent.threshold)) {
+        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.steps, sent.threshold)) {
             self.tally.clip(self.encoder.clip(limit));
         }
         let bytes_sent = if sent.count > 0 {
             decode_into(&self.message, parameters, 1.0)?;
             if let Some(dump) = &self.team.dump {
-                dump.write(self.me, self.position, &self.message)?;
+                dump.write(self.me, self.steps, &self.message)?;
             }
             let message: Arc<[u8]> = self.message.as_slice().into();
             for (_, inbox) in self.team.inboxes.iter().enumerate().filter(|(peer, _)| *peer != self.me) {
@@ -230,20 +204,17 @@ impl Exchange for Shared {
         } else {
             0
         };
-        self.receive(parameters, update)?;
         self.seen += weight;
-        self.position += 1;
-        if self.keep_pace()? {
-            self.receive(parameters, update)?;
-        }
+        self.steps += 1;
         Ok(Exchanged { bytes_sent })
     }
 
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
-        // When nobody has more steps to take nobody sends any more, so what waits is all there is. Equal positions would
-        // not do: one that was just asked to stop may answer the call of those that settle.
-        while self.roll_call(false)?.more {}
+        self.tell_position(AT_THE_END);
         let team = &self.team;
+        // When all are here nobody sends any more, so what waits is all there is.
+        team.gate.wait()?;
+        team.positions[self.me].store(0, Ordering::SeqCst);
         self.receive(&mut state.parameters, &mut state.gradient)?;
         // Messages came in different orders, so replicas differ by roundings: all become the first.
         if self.me == 0 {
@@ -254,7 +225,7 @@ impl Exchange for Shared {
         for (slot, board) in state.slots.iter().zip(&team.slots) {
             board.show(self.me, slot, self.seen);
         }
-        team.gate.wait(false)?;
+        team.gate.wait()?;
         if self.me != 0 {
             team.parameters.copy(0, &mut state.parameters);
         }
@@ -262,26 +233,13 @@ impl Exchange for Shared {
         for (slot, board) in state.slots.iter_mut().zip(&team.slots) {
             board.mean(0..slot.len(), slot);
         }
-        team.gate.wait(false)?;
-        (self.seen, self.target) = (0.0, None);
+        team.gate.wait()?;
+        self.seen = 0.0;
         Ok(Exchanged::default())
     }
 
     fn traffic(&mut self) -> Option<Traffic> {
         self.tally.take(&self.encoder)
-    }
-
-    fn stops(&mut self) -> Result<bool, Error> {
-        if !self.halt.is_asked() {
-            return Ok(false);
-        }
-        self.team.gate.wake();
-        let target = match self.target {
-            Some(target) => target,
-            None => self.roll_call(true)?.most,
-        };
-        self.target = Some(target);
-        Ok(self.position >= target)
     }
 
     fn memory(&self, _: &State) -> Memory {
@@ -316,7 +274,7 @@ mod tests {
     use paceline_exchange::{Clipping, ThresholdPolicy};
     use paceline_model::{Flat, State};
 
-    use super::{Combine, Exchange, Gate, Halt, Shared, SharedOptions};
+    use super::{Combine, Exchange, Gate, Shared, SharedOptions};
 
     const LENGTH: usize = 1000;
     const STEPS: usize = 200;
@@ -338,7 +296,7 @@ mod tests {
             let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
             let options = SharedOptions { threshold, combine, sum_beyond, ..SharedOptions::default() };
             let gate = Arc::new(Gate::new(replicas));
-            let team = Shared::team(replicas, &options, &state(), &gate, &Halt::default()).expect("a good threshold");
+            let team = Shared::team(replicas, &options, &state(), &gate).expect("a good threshold");
             let settled: Vec<(State, Vec<f32>, u64)> = std::thread::scope(|scope| {
                 let work = |(me, mut exchange): (usize, Shared)| {
                     scope.spawn(move || {
@@ -378,7 +336,7 @@ mod tests {
         let clipping = Some(Clipping { every: 5, thresholds: 2.0 });
         let options = SharedOptions { threshold, clipping, combine: Combine::Sum, ..SharedOptions::default() };
         let gate = Arc::new(Gate::new(1));
-        let mut team = Shared::team(1, &options, &state(), &gate, &Halt::default()).expect("good options");
+        let mut team = Shared::team(1, &options, &state(), &gate).expect("good options");
         let (mut state, mut put_in) = (state(), vec![0.0; LENGTH]);
         let first = state.parameters.clone();
         for step in 0..STEPS {
@@ -393,27 +351,31 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_further_ahead_of_the_slowest_than_allowed() {
+    fn nobody_is_further_ahead_of_the_slowest_than_allowed_and_the_end_is_not_slow() {
         for max_ahead in [0, 3] {
-            let (gate, stop) = (Arc::new(Gate::new(3)), Halt::default());
+            let gate = Arc::new(Gate::new(3));
             let options = SharedOptions { max_ahead, ..SharedOptions::default() };
-            let team = Shared::team(3, &options, &state(), &gate, &stop).expect("a good threshold");
+            let team = Shared::team(3, &options, &state(), &gate).expect("a good threshold");
             let everybody = team[0].team.clone();
-            let steps = |replica: usize| everybody.positions[replica].load(Ordering::SeqCst);
+            let at = |replica: usize| everybody.positions[replica].load(Ordering::SeqCst);
             std::thread::scope(|scope| {
                 for (me, mut exchange) in team.into_iter().enumerate() {
                     scope.spawn(move || {
                         let mut state = state();
-                        for step in 1..=100 {
-                            // One of them is always late.
-                            if me == 0 {
-                                std::thread::yield_now();
+                        // One of them is always late, and one has nothing to do in the end.
+                        for stretch in [0..100, 100..200] {
+                            let end = stretch.end - if me == 1 { 30 } else { 0 };
+                            for step in stretch.start..end {
+                                if me == 0 {
+                                    std::thread::yield_now();
+                                }
+                                exchange.begin_step(&mut state, step).expect("a whole gate");
+                                let slowest = (0..3).map(at).min().expect("three replicas");
+                                assert!(slowest + max_ahead >= step, "{me} begins {step}, the slowest {slowest}");
+                                exchange.finish(&mut state, 1.0).expect("a message");
                             }
-                            exchange.finish(&mut state, 1.0).expect("a message");
-                            let slowest = (0..3).map(steps).min().expect("three replicas");
-                            assert!(slowest + max_ahead >= step, "{me} took step {step}, the slowest {slowest}");
+                            exchange.settle(&mut state).expect("an end together");
                         }
-                        exchange.settle(&mut state).expect("an end together");
                     });
                 }
             });
@@ -421,60 +383,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_the_slowest_hears_that_the_run_is_asked_to_stop() {
-        let (gate, stop) = (Arc::new(Gate::new(2)), Halt::default());
-        let options = SharedOptions { max_ahead: 0, ..SharedOptions::default() };
-        let team = Shared::team(2, &options, &state(), &gate, &stop).expect("a good threshold");
-        let stop = &stop;
-        std::thread::scope(|scope| {
-            for (replica, mut exchange) in team.into_iter().enumerate() {
-                scope.spawn(move || {
-                    let mut state = state();
-                    let steps = if replica == 0 { 2 } else { 1 };
-                    for _ in 0..steps {
-                        exchange.finish(&mut state, 1.0).expect("a message");
-                    }
-                    if replica == 1 {
-                        stop.stop.ask();
-                    }
-                    // The second one takes the step that it is behind, and no more.
-                    while !exchange.stops().expect("a roll call") {
-                        exchange.finish(&mut state, 1.0).expect("a message");
-                    }
-                    assert!(exchange.position <= 3, "{} steps", exchange.position);
-                    exchange.settle(&mut state).expect("an end together");
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn one_that_is_asked_to_stop_at_its_last_step_meets_the_others_where_they_settle() {
-        let (gate, halt) = (Arc::new(Gate::new(2)), Halt::default());
-        let team = Shared::team(2, &SharedOptions::default(), &state(), &gate, &halt).expect("a good threshold");
-        let halt = &halt;
-        std::thread::scope(|scope| {
-            for (replica, mut exchange) in team.into_iter().enumerate() {
-                scope.spawn(move || {
-                    let mut state = state();
-                    exchange.finish(&mut state, 1.0).expect("a message");
-                    // The first one looked before anybody asked.
-                    if replica == 1 {
-                        halt.stop.ask();
-                        assert!(exchange.stops().expect("a roll call"));
-                    }
-                    exchange.settle(&mut state).expect("an end together");
-                });
-            }
-        });
-    }
-
-    #[test]
     fn replicas_that_go_on_share_out_what_was_kept_of_more_of_them() {
         let team = |replicas| {
             let gate = Arc::new(Gate::new(replicas));
-            Shared::team(replicas, &SharedOptions::default(), &state(), &gate, &Halt::default())
-                .expect("a good threshold")
+            Shared::team(replicas, &SharedOptions::default(), &state(), &gate).expect("a good threshold")
         };
         let (mut kept, mut whole) = (Vec::new(), vec![0.0; LENGTH]);
         for (replica, exchange) in team(3).iter_mut().enumerate() {

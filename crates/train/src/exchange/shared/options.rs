@@ -16,7 +16,7 @@ pub struct SharedOptions {
     /// How many steps a replica may be ahead of the slowest one; whoever is further waits for it.
     ///
     /// What it learns further ahead it learns from parameters that the others have left. Replicas on the cores of one machine
-    /// come so far only when one of them loses its core for a while.
+    /// come so far only when one of them loses its core for a while, or when the examples are not shuffled and its core is slow.
     pub max_ahead: u64,
     /// Takes away what piles up in the residuals. None by default: it was no better, see `docs/shared-updates.md`.
     pub clipping: Option<Clipping>,

@@ -1,0 +1,175 @@
+//! Hands the minibatches of a stretch to the replicas, and ends it for all of them after the same step.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use paceline_data::Epoch;
+use paceline_model::Batch;
+
+use crate::Error;
+use crate::halt::Halt;
+
+/// Which replica gets which part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deal {
+    /// Each its own.
+    Own,
+    /// Whoever is free the one that is furthest behind: a replica whose core is slow for a while gets fewer.
+    Free,
+}
+
+/// The minibatches of a stretch: as many parts as replicas, each from the first step to the last.
+pub(crate) struct Feed {
+    deal: Deal,
+    halt: Halt,
+    from: u64,
+    /// Replicas that are asked to halt do so after a multiple of as many steps.
+    stride: u64,
+    order: Mutex<Order>,
+    parts: Vec<Mutex<Epoch>>,
+}
+
+/// What is handed out next.
+struct Order {
+    /// By part: the next step.
+    next: Vec<u64>,
+    /// The first step that belongs to the stretch no more.
+    until: u64,
+    /// Whether replicas were asked to halt and it is settled where.
+    halts: bool,
+}
+
+/// What a replica takes a step with.
+pub(crate) struct Minibatch {
+    pub step: u64,
+    pub batch: Batch,
+    part: usize,
+}
+
+impl Feed {
+    /// Of the steps of an epoch from `from` to before `until`.
+    pub(crate) fn new(parts: Vec<Epoch>, [from, until]: [u64; 2], deal: Deal, stride: u64, halt: &Halt) -> Self {
+        let order = Order { next: vec![from; parts.len()], until, halts: false };
+        let parts = parts.into_iter().map(Mutex::new).collect();
+        Self { deal, halt: halt.clone(), from, stride: stride.max(1), order: Mutex::new(order), parts }
+    }
+
+    /// The next one for a replica; none when there are no more for it. No part is ever left behind: what has been handed
+    /// out of one part is handed out of every other before the end.
+    pub(crate) fn take(&self, replica: usize) -> Result<Option<Minibatch>, Error> {
+        let Some((part, step)) = self.choose(replica) else { return Ok(None) };
+        let batch = lock(&self.parts[part]).next().transpose()?;
+        Ok(batch.map(|batch| Minibatch { step, batch, part }))
+    }
+
+    /// Gives the buffers of one back.
+    pub(crate) fn recycle(&self, Minibatch { batch, part, .. }: Minibatch) {
+        lock(&self.parts[part]).recycle(batch);
+    }
+
+    /// The step after the last one.
+    pub(crate) fn end(&self) -> u64 {
+        lock(&self.order).until
+    }
+
+    fn choose(&self, replica: usize) -> Option<(usize, u64)> {
+        let Order { next, until, halts } = &mut *lock(&self.order);
+        if !*halts && self.halt.is_asked() {
+            *halts = true;
+            let taken = next.iter().max().map_or(0, |most| most - self.from);
+            let whole = taken.checked_next_multiple_of(self.stride).unwrap_or(taken);
+            *until = (*until).min(self.from.saturating_add(whole));
+        }
+        let part = match self.deal {
+            Deal::Own => replica,
+            Deal::Free => {
+                let parts = (0..next.len()).map(|away| (replica + away) % next.len());
+                parts.min_by_key(|part| next[*part])?
+            }
+        };
+        let step = next[part];
+        (step < *until).then(|| {
+            next[part] += 1;
+            (part, step)
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of a source is caught where it happens, and nothing else in here can panic halfway.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use paceline_data::{Arrays, Epoch, ExampleShape, Loader, LoaderOptions, Share, TargetShape};
+    use paceline_model::Targets;
+
+    use super::{Deal, Feed};
+    use crate::halt::Halt;
+
+    const STEPS: u64 = 10;
+
+    /// Steps of four examples, one for each part; a feature is the number of its example.
+    fn parts(count: usize) -> Vec<Epoch> {
+        let examples = STEPS as usize * 4;
+        let features = (0..examples).map(|example| example as f32).collect();
+        let shape = ExampleShape { features: vec![1], targets: TargetShape::None };
+        let source = Arc::new(Arrays::new(features, shape, Targets::None).expect("good arrays"));
+        let part = |index| {
+            let share = Share { of: count, index };
+            let options = LoaderOptions { batch: 4, share, shuffle: false, prefetch: 0, ..LoaderOptions::default() };
+            Loader::new(source.clone(), options).expect("good options").epoch(0, 0)
+        };
+        (0..count).map(part).collect()
+    }
+
+    /// The step and the first example of what a replica takes.
+    fn take(feed: &Feed, replica: usize) -> Option<(u64, f32)> {
+        let taken = feed.take(replica).expect("examples")?;
+        let seen = (taken.step, taken.batch.features[0]);
+        feed.recycle(taken);
+        Some(seen)
+    }
+
+    #[test]
+    fn each_replica_gets_its_own_part_of_every_step() {
+        let feed = Feed::new(parts(2), [0, 3], Deal::Own, 1, &Halt::default());
+        let of = |replica| -> Vec<_> { std::iter::from_fn(|| take(&feed, replica)).collect() };
+        assert_eq!(of(1), [(0, 2.0), (1, 6.0), (2, 10.0)]);
+        assert_eq!(of(0), [(0, 0.0), (1, 4.0), (2, 8.0)]);
+        assert_eq!(feed.end(), 3);
+    }
+
+    #[test]
+    fn whoever_is_free_gets_what_is_furthest_behind_and_its_own_before_that_of_others() {
+        let feed = Feed::new(parts(2), [0, 3], Deal::Free, 1, &Halt::default());
+        let takers = [1, 1, 0, 1, 1, 1, 0, 1];
+        let taken = takers.map(|replica| take(&feed, replica));
+        let expected = [(0, 2.0), (0, 0.0), (1, 4.0), (1, 6.0), (2, 10.0), (2, 8.0)];
+        assert_eq!(taken[..6], expected.map(Some));
+        assert_eq!(taken[6..], [None; 2]);
+    }
+
+    #[test]
+    fn a_halt_comes_after_a_step_that_all_parts_have_taken() {
+        for (deal, takers) in [(Deal::Own, [0, 0, 1, 0]), (Deal::Free, [0, 0, 0, 0])] {
+            for stride in [1, 3, 20] {
+                let halt = Halt::default();
+                let feed = Feed::new(parts(2), [0, STEPS], deal, stride, &halt);
+                let before = takers.map(|replica| take(&feed, replica).expect("more of them").0);
+                halt.pause();
+                let mut all = before.to_vec();
+                for replica in [1, 0] {
+                    all.extend(std::iter::from_fn(|| take(&feed, replica)).map(|(step, _)| step));
+                }
+                let most = before.iter().max().expect("four of them") + 1;
+                let end = most.next_multiple_of(stride).min(STEPS);
+                all.sort_unstable();
+                assert_eq!(all, (0..end).flat_map(|step| [step; 2]).collect::<Vec<_>>(), "{deal:?}, {stride}");
+                assert_eq!(feed.end(), end);
+            }
+        }
+    }
+}
