@@ -79,7 +79,7 @@ pub(super) struct Product<'a> {
     /// As many floats as [`scratch`] says, or [`scratch_that_keeps`].
     pub scratch: &'a mut [f32],
     pub packing: Packing,
-    /// What comes to the second-level cache meanwhile, because it is needed next.
+    /// What comes near meanwhile, because it is written next.
     pub ahead: [&'a [f32]; 2],
 }
 
@@ -131,11 +131,11 @@ impl Product<'_> {
                     pack_panels(instructions, self.b, block, column, steps.clone(), packed_b);
                 }
                 // The next rows of B, where they lie in a row, or else what the caller wants.
-                let (mut values, wanted) = match self.b {
+                let (mut values, wanted, to_write) = match self.b {
                     Matrix::Rows(values, stride) if steps.end < self.depth => {
-                        ([&values[steps.end * stride..], &[]], steps.len() * stride)
+                        ([&values[steps.end * stride..], &[]], steps.len() * stride, false)
                     }
-                    _ => (self.ahead, self.ahead[0].len()),
+                    _ => (self.ahead, self.ahead[0].len(), true),
                 };
                 let of_panel = Panel::fetched(instructions, self.rows, steps.len(), false);
                 let hurry = wanted > block.panels().count() * of_panel;
@@ -163,7 +163,7 @@ impl Product<'_> {
                             bias: self.bias.get(column + first..column + first + count).filter(|_| k == 0),
                             add: k > 0,
                             relu: self.relu && steps.end == self.depth,
-                            ahead: Ahead { values, hurry },
+                            ahead: Ahead { values, hurry, to_write },
                         }
                         .run(instructions);
                         let fetched = Panel::fetched(instructions, rows.len(), steps.len(), hurry);

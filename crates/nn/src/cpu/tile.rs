@@ -32,6 +32,8 @@ pub(super) struct Finish {
     pub ahead: [*const f32; 2],
     /// Whether it comes twice as fast.
     pub hurry: bool,
+    /// Whether it comes to be written.
+    pub to_write: bool,
     /// Whether it is added to what is there.
     pub add: bool,
     /// Starting values of a row, if any; null for zero. As many as the tile has columns, or more.
@@ -97,8 +99,8 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
             let mut at = 0;
             for group in groups {
                 // Strips that are cut by half fetch as much as whole ones.
-                fetch::<V>(&mut ahead, finish.hurry);
-                fetch::<V>(&mut ahead, finish.hurry);
+                fetch::<V>(&mut ahead, &finish);
+                fetch::<V>(&mut ahead, &finish);
                 for &k in group {
                     let b = b.add(usize::from(k) * b_step);
                     step::<V, ROWS, VECTORS, PACKED, A>(a, at, b, last, &mut total);
@@ -123,7 +125,7 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
             if A == rows::UNIT_STEP || A == rows::STRIP {
                 while left >= UNROLLED {
                     if A == rows::STRIP {
-                        fetch::<V>(&mut ahead, finish.hurry);
+                        fetch::<V>(&mut ahead, &finish);
                     }
                     for k in 0..UNROLLED {
                         step::<V, ROWS, VECTORS, PACKED, A>(a, at + k * a_step, b.add(k * b_step), last, &mut total);
@@ -164,16 +166,12 @@ pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, co
 
 /// Asks for the next line of each, or for two.
 #[inline(always)]
-unsafe fn fetch<V: Vector>(ahead: &mut [*const f32; 2], hurry: bool) {
+unsafe fn fetch<V: Vector>(ahead: &mut [*const f32; 2], finish: &Finish) {
     for next in ahead {
-        // SAFETY: the caller has the instructions of `V`; what is asked for need not be there.
-        unsafe {
-            V::prefetch_far(*next);
+        for _ in 0..1 + usize::from(finish.hurry) {
+            // SAFETY: the caller has the instructions of `V`; what is asked for need not be there.
+            unsafe { if finish.to_write { V::prefetch_to_write(*next) } else { V::prefetch_far(*next) } }
             *next = next.wrapping_add(LINE);
-            if hurry {
-                V::prefetch_far(*next);
-                *next = next.wrapping_add(LINE);
-            }
         }
     }
 }

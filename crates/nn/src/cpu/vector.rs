@@ -26,6 +26,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn prefetch(at: *const f32);
     /// Asks for the line at `at` to come to the second-level cache: it will be needed in a while.
     unsafe fn prefetch_far(at: *const f32);
+    /// The same for a line that will be written: no other core has it then.
+    unsafe fn prefetch_to_write(at: *const f32);
     unsafe fn add(self, other: Self) -> Self;
     /// `a · b + self`
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
@@ -102,6 +104,8 @@ impl Vector for Plain {
     unsafe fn prefetch(_at: *const f32) {}
     #[inline(always)]
     unsafe fn prefetch_far(_at: *const f32) {}
+    #[inline(always)]
+    unsafe fn prefetch_to_write(_at: *const f32) {}
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
@@ -189,6 +193,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch_far(at: *const f32) {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch_to_write(at: *const f32) {
+            // The compiler knows it as an instruction of some processors only; to the others it is one that does nothing.
+            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags)) }
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
@@ -321,6 +330,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch_far(at: *const f32) {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch_to_write(at: *const f32) {
+            // The compiler knows it as an instruction of some processors only; to the others it is one that does nothing.
+            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags)) }
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
