@@ -142,8 +142,8 @@ impl Model for Engine {
     fn update_from_factors(&mut self, state: &mut State, range: Range<usize>, sum: FactorSum<'_>, progress: Progress) {
         let State { parameters, gradient, slots, .. } = state;
         let remembered = slots.first().map_or(&[][..], |slot| slot.part(range.clone()));
-        let (ahead, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
-        self.executor.gradient_of_factors(&range, sum, progress.iteration, ahead, gradient);
+        let (next, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
+        self.executor.gradient_of_factors(&range, sum, progress.iteration, next, gradient);
         let parameters = parameters.part_mut(range.clone());
         self.segments.step(Place { parameters, gradient, slots, range }, sum.weight, progress);
     }

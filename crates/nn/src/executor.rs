@@ -6,7 +6,7 @@ use paceline_model::{Batch, Error, Flat, Loss, Number, Targets};
 
 use crate::factors::Packed;
 use crate::node::Node;
-use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient};
+use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::judge;
 use crate::plan::{Lowering, Plan, Purpose};
 use crate::{Network, Real};
@@ -186,7 +186,10 @@ impl<K: Kernels> Executor<K> {
                     dy: &[pass.dy],
                     dweights: &mut gradient[..part.len()],
                     scratch: pass.scratch,
-                    ahead: taker.will_read(parameters.part(part.clone()), part.clone()),
+                    next: WrittenNext {
+                        values: taker.will_read(parameters.part(part.clone()), part.clone()),
+                        from_others: false,
+                    },
                 };
                 timed(&mut self.seconds, node.layer, 1, || self.kernels.weight_gradient(node, rows));
                 taker.take(parameters.part_mut(part.clone()), &mut gradient[..part.len()], part);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use paceline_model::{Batch, Error, FactorSum, Flat, Loss, Passed, SharedFactors};
 
 use crate::executor::{Executor, Kernels};
-use crate::pass::RowsOfGradient;
+use crate::pass::{RowsOfGradient, WrittenNext};
 use crate::plan::{Plan, Purpose};
 
 /// What was made ready of the factors of a sum.
@@ -64,7 +64,7 @@ impl<K: Kernels<R = f32>> Executor<K> {
     }
 
     /// The gradient of a part of factored parameters over the examples of replicas, one after the other. `step` tells one
-    /// step's factors from another's, `ahead` is what will be read next.
+    /// step's factors from another's, `next` is what is written next.
     ///
     /// The bits are those of one replica that has all these examples.
     pub(crate) fn gradient_of_factors(
@@ -72,7 +72,7 @@ impl<K: Kernels<R = f32>> Executor<K> {
         part: &Range<usize>,
         sum: FactorSum<'_>,
         step: u64,
-        ahead: [&[f32]; 2],
+        next: [&[f32]; 2],
         gradient: &mut [f32],
     ) {
         let holds = |weights: &Range<usize>| weights.start <= part.start && part.end <= weights.end;
@@ -108,7 +108,7 @@ impl<K: Kernels<R = f32>> Executor<K> {
             dweights: gradient,
             goes_on: packed.of.replace(key) == Some(key),
             scratch: &mut packed.scratch,
-            ahead,
+            next: WrittenNext { values: next, from_others: true },
         };
         kernels.weight_gradient(node, pass);
     }

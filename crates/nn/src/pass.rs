@@ -81,8 +81,21 @@ pub(crate) struct RowsOfGradient<'a, R> {
     pub scratch: &'a mut [R],
     /// Whether the scratch is as other rows of the same x and dy left it.
     pub goes_on: bool,
-    /// What will be read next.
-    pub ahead: [&'a [R]; 2],
+    pub next: WrittenNext<'a, R>,
+}
+
+/// What comes near while a product is computed, because it is read and written next.
+#[derive(Clone, Copy)]
+pub(crate) struct WrittenNext<'a, R> {
+    pub values: [&'a [R]; 2],
+    /// Whether other cores may have read or written it last: it is taken from them then.
+    pub from_others: bool,
+}
+
+impl<R> Default for WrittenNext<'_, R> {
+    fn default() -> Self {
+        Self { values: [&[]; 2], from_others: false }
+    }
 }
 
 /// What an operation asks of the plan.

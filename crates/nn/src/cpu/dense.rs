@@ -4,7 +4,7 @@ use paceline_model::vectorize;
 
 use super::dispatch::Instructions;
 use super::product::{self, Matrix, Packing, Product, Stack};
-use crate::pass::{Backward, Forward, RowsOfGradient};
+use crate::pass::{Backward, Forward, RowsOfGradient, WrittenNext};
 
 /// Floats of scratch of the forward and the backward pass.
 pub(super) fn scratch(instructions: Instructions, examples: usize, [inputs, outputs]: [usize; 2]) -> [usize; 2] {
@@ -31,7 +31,7 @@ pub(super) fn forward(
         relu,
         scratch: pass.scratch,
         packing: Packing::Blocks,
-        ahead: [&[]; 2],
+        next: WrittenNext::default(),
     }
     .run(instructions);
 }
@@ -51,7 +51,7 @@ pub(super) fn backward(instructions: Instructions, [inputs, outputs]: [usize; 2]
             relu: false,
             scratch: pass.scratch,
             packing: Packing::Blocks,
-            ahead: [&[]; 2],
+            next: WrittenNext::default(),
         }
         .run(instructions);
     }
@@ -64,7 +64,7 @@ pub(super) fn backward(instructions: Instructions, [inputs, outputs]: [usize; 2]
             dweights: pass.dweights,
             scratch: pass.scratch,
             goes_on: false,
-            ahead: [&[]; 2],
+            next: WrittenNext::default(),
         };
         weight_gradient(instructions, [inputs, outputs], rows);
     }
@@ -92,7 +92,7 @@ pub(super) fn weight_gradient(
         relu: false,
         packing,
         scratch: pass.scratch,
-        ahead: pass.ahead,
+        next: pass.next,
     }
     .run(instructions);
 }

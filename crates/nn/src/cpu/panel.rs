@@ -64,8 +64,8 @@ pub(super) struct Ahead<'a> {
     pub values: [&'a [f32]; 2],
     /// Whether it comes twice as fast.
     pub hurry: bool,
-    /// Whether it comes to be written, so that no other core keeps it.
-    pub to_write: bool,
+    /// Whether it is taken from other cores, to be written.
+    pub from_others: bool,
 }
 
 impl Panel<'_> {
@@ -145,7 +145,7 @@ impl Panel<'_> {
         let mut finish = Finish {
             ahead: self.ahead.values.map(<[f32]>::as_ptr),
             hurry: self.ahead.hurry,
-            to_write: self.ahead.to_write,
+            from_others: self.ahead.from_others,
             add: self.add,
             bias: self.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             relu: self.relu,

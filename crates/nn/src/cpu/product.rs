@@ -8,6 +8,7 @@ use super::live::LiveSteps;
 use super::pack::{pack_row_by_row, pack_transposed};
 use super::panel::{Ahead, Panel, Rows};
 use super::tile::Sum;
+use crate::pass::WrittenNext;
 
 /// Steps of a block: a packed panel of B stays in the first-level cache.
 pub(super) const STEPS: usize = 128;
@@ -79,8 +80,7 @@ pub(super) struct Product<'a> {
     /// As many floats as [`scratch`] says, or [`scratch_that_keeps`].
     pub scratch: &'a mut [f32],
     pub packing: Packing,
-    /// What comes near meanwhile, because it is written next.
-    pub ahead: [&'a [f32]; 2],
+    pub next: WrittenNext<'a, f32>,
 }
 
 /// When B is packed.
@@ -131,11 +131,11 @@ impl Product<'_> {
                     pack_panels(instructions, self.b, block, column, steps.clone(), packed_b);
                 }
                 // The next rows of B, where they lie in a row, or else what the caller wants.
-                let (mut values, wanted, to_write) = match self.b {
+                let (mut values, wanted, from_others) = match self.b {
                     Matrix::Rows(values, stride) if steps.end < self.depth => {
                         ([&values[steps.end * stride..], &[]], steps.len() * stride, false)
                     }
-                    _ => (self.ahead, self.ahead[0].len(), true),
+                    _ => (self.next.values, self.next.values[0].len(), self.next.from_others),
                 };
                 let of_panel = Panel::fetched(instructions, self.rows, steps.len(), false);
                 let hurry = wanted > block.panels().count() * of_panel;
@@ -163,7 +163,7 @@ impl Product<'_> {
                             bias: self.bias.get(column + first..column + first + count).filter(|_| k == 0),
                             add: k > 0,
                             relu: self.relu && steps.end == self.depth,
-                            ahead: Ahead { values, hurry, to_write },
+                            ahead: Ahead { values, hurry, from_others },
                         }
                         .run(instructions);
                         let fetched = Panel::fetched(instructions, rows.len(), steps.len(), hurry);
@@ -268,7 +268,7 @@ mod tests {
                     relu: false,
                     scratch: &mut scratch,
                     packing: Packing::Blocks,
-                    ahead: [&[]; 2],
+                    next: WrittenNext::default(),
                 }
                 .run(instructions);
                 for (found, expected) in c.iter().zip(&expected) {

@@ -32,8 +32,8 @@ pub(super) struct Finish {
     pub ahead: [*const f32; 2],
     /// Whether it comes twice as fast.
     pub hurry: bool,
-    /// Whether it comes to be written.
-    pub to_write: bool,
+    /// Whether it is taken from other cores, to be written.
+    pub from_others: bool,
     /// Whether it is added to what is there.
     pub add: bool,
     /// Starting values of a row, if any; null for zero. As many as the tile has columns, or more.
@@ -170,7 +170,7 @@ unsafe fn fetch<V: Vector>(ahead: &mut [*const f32; 2], finish: &Finish) {
     for next in ahead {
         for _ in 0..1 + usize::from(finish.hurry) {
             // SAFETY: the caller has the instructions of `V`; what is asked for need not be there.
-            unsafe { if finish.to_write { V::prefetch_to_write(*next) } else { V::prefetch_far(*next) } }
+            unsafe { if finish.from_others { V::prefetch_to_write(*next) } else { V::prefetch_far(*next) } }
             *next = next.wrapping_add(LINE);
         }
     }

@@ -36,14 +36,31 @@ impl Buffers {
     }
 
     /// Writes the mean of a range to all replicas: weighted, summed in the order of the replicas. Those without weight
-    /// have no say; when nobody has any, the first one speaks for all. `then` may change the mean of a part before it is
-    /// written.
+    /// have no say; when nobody has any, the first one speaks for all.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::average_and_then`].
+    #[expect(unsafe_code, reason = "the promise is the caller's")]
+    pub(super) unsafe fn average(&self, weights: &[f32], range: Range<usize>) {
+        match (&self.replicas[..], weights) {
+            ([a, b], [of_a, of_b]) if *of_a > 0.0 && *of_b > 0.0 => {
+                let shares = [of_a, of_b].map(|weight| weight / (of_a + of_b));
+                // SAFETY: as promised, and they are two buffers.
+                unsafe { average_two([a.part_mut(range.clone()), b.part_mut(range)], shares) };
+            }
+            // SAFETY: as promised.
+            _ => unsafe { self.average_and_then(weights, range, |_, _| {}) },
+        }
+    }
+
+    /// The same; `then` may change the mean of a part before it is written.
     ///
     /// # Safety
     ///
     /// Meanwhile nobody else may use this range, through a view or by averaging.
     #[expect(unsafe_code, reason = "the promise is the caller's")]
-    pub(super) unsafe fn average(
+    pub(super) unsafe fn average_and_then(
         &self,
         weights: &[f32],
         range: Range<usize>,
@@ -74,6 +91,19 @@ impl Buffers {
     }
 }
 
+/// The mean of two in one go, with the bits that the sum of any number of them has.
+fn average_two([a, b]: [&mut [f32]; 2], [of_a, of_b]: [f32; 2]) {
+    vectorize(
+        #[inline(always)]
+        move || {
+            for (a, b) in a.iter_mut().zip(b) {
+                let mean = (0.0 + of_a * *a) + of_b * *b;
+                (*a, *b) = (mean, mean);
+            }
+        },
+    );
+}
+
 /// `mean += share · values`
 fn add(mean: &mut [f32], share: f32, values: &[f32]) {
     vectorize(
@@ -97,7 +127,7 @@ mod tests {
             unsafe { buffers.of(replica) }.copy_from_slice(values);
         }
         // SAFETY: nobody has a view.
-        unsafe { buffers.average(weights, range, |_, _| {}) };
+        unsafe { buffers.average(weights, range) };
         // SAFETY: nobody averages any more.
         (0..values.len()).map(|replica| unsafe { buffers.of(replica) }.to_vec()).collect()
     }
@@ -107,6 +137,27 @@ mod tests {
         let values: [&[f32]; 3] = [&[1.0, 10.0], &[5.0, 30.0], &[100.0, f32::NAN]];
         assert_eq!(averaged(&values, &[3.0, 1.0, 0.0], 0..2), vec![vec![2.0, 15.0]; 3]);
         assert_eq!(averaged(&values[..2], &[0.0, 0.0], 1..2), [[1.0, 10.0], [5.0, 10.0]], "nobody has weight");
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "one thread")]
+    fn two_are_averaged_to_the_bits_of_any_number() {
+        let values = |seed: usize| (0..3000).map(move |at| ((at * 37 + seed) as f32).sin() * [0.0, 1.0, 1e-40][at % 3]);
+        let (a, b): (Vec<f32>, Vec<f32>) = (values(1).map(|value| -value).collect(), values(2).collect());
+        for weights in [[1.0, 1.0], [64.0, 17.0], [3.0, 0.0], [0.0, 0.0]] {
+            let plain = Buffers::new(2, &Flat::from_slice(&a));
+            // SAFETY: nobody averages, and then nobody has a view.
+            unsafe {
+                plain.of(1).copy_from_slice(&b);
+                plain.average_and_then(&weights, 0..3000, |_, _| {});
+            }
+            let found = averaged(&[&a, &b], &weights, 0..3000);
+            for (replica, found) in found.iter().enumerate() {
+                // SAFETY: nobody averages any more.
+                let plain = unsafe { plain.of(replica) };
+                assert!(found.iter().zip(plain.iter()).all(|(a, b)| a.to_bits() == b.to_bits()), "{weights:?}");
+            }
+        }
     }
 
     #[test]

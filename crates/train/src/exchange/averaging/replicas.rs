@@ -142,7 +142,7 @@ impl Replicas {
         // SAFETY: as promised.
         unsafe {
             match piece {
-                Piece::Running => self.running.average(weights, 0..self.running.len(), |_, _| {}),
+                Piece::Running => self.running.average(weights, 0..self.running.len()),
                 Piece::Parameters(part) => self.average_parameters(weights, part.range.clone()),
             }
         }
@@ -155,19 +155,20 @@ impl Replicas {
     /// Meanwhile nobody else may use anything of it.
     #[expect(unsafe_code, reason = "the promise is the caller's")]
     pub(super) unsafe fn average_parameters(&self, weights: &[f32], range: Range<usize>) {
-        let then = |part: Range<usize>, mean: &mut [f32]| {
-            if let Some(Way { anchor, velocity }) = &self.way {
-                // SAFETY: as promised.
-                let (anchor, velocity) = unsafe { (anchor.part_mut(part.clone()), velocity.part_mut(part)) };
-                self.outer.step(anchor, velocity, mean);
-                anchor.copy_from_slice(mean);
-            }
-        };
         let slots = if self.averages_slots { &self.slots[..] } else { &[] };
         // SAFETY: as promised.
         unsafe {
-            self.parameters.average(weights, range.clone(), then);
-            slots.iter().for_each(|slot| slot.average(weights, range.clone(), |_, _| {}));
+            match &self.way {
+                None => self.parameters.average(weights, range.clone()),
+                Some(Way { anchor, velocity }) => {
+                    self.parameters.average_and_then(weights, range.clone(), |part, mean| {
+                        let (anchor, velocity) = (anchor.part_mut(part.clone()), velocity.part_mut(part));
+                        self.outer.step(anchor, velocity, mean);
+                        anchor.copy_from_slice(mean);
+                    })
+                }
+            }
+            slots.iter().for_each(|slot| slot.average(weights, range.clone()));
         }
     }
 }
