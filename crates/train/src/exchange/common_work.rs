@@ -79,10 +79,9 @@ impl CommonWork {
         claims[self.me].take_last(ready).or_else(|| others.find_map(of_other))
     }
 
-    /// A piece of its own from `first` on, be it passed by the others or not: who takes it must wait for them before it does
-    /// what concerns them.
-    pub(super) fn take_early(&self, first: u32) -> Option<u32> {
-        self.team.claims[self.me].take_last(first)
+    /// The pieces of this replica.
+    pub(super) fn share(&self) -> Range<u32> {
+        self.team.shares[self.me].clone()
     }
 
     pub(super) fn is_all_taken(&self) -> bool {
@@ -98,6 +97,15 @@ impl CommonWork {
     /// it has passed everything.
     pub(super) fn wait_beyond(&self, ready: u32) -> Result<(), Broken> {
         self.team.gate.wait_until(|| self.passed_by_all() < ready)
+    }
+
+    /// Waits until something holds that another makes true with a `SeqCst` store before [`Self::nudge`].
+    pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), Broken> {
+        self.team.gate.wait_until(holds)
+    }
+
+    pub(super) fn nudge(&self) {
+        self.team.gate.nudge();
     }
 
     /// Waits until every replica has done what it has taken.

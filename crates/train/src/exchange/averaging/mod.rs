@@ -1,9 +1,9 @@
 //! Replicas that step on their own and become their mean every few steps.
 
+mod marks;
 mod options;
 mod replicas;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::gate::Gate;
 /// In the last step before a round replicas show each other the factors of gradients, where a model has them: whoever
 /// averages a part first takes the step of each replica there, while all of it is in the cache, so that nothing is read
 /// and written only to be averaged. A piece is averaged as soon as all replicas have passed it; who is early takes its own
-/// step in some before, and does not wait for who is late.
+/// step in pieces before that, as many as it gets to, and does not wait for who is late.
 pub struct Averaging {
     me: usize,
     team: Arc<Replicas>,
@@ -40,6 +40,8 @@ pub struct Averaging {
     /// Parts that this replica has yet to update by itself in this step.
     unfactored: Range<usize>,
     round: Round,
+    /// The number of this round, from 1.
+    number: u32,
     /// The states of all replicas; gradients are room for those of a part.
     states: Vec<State>,
 }
@@ -53,22 +55,22 @@ struct Round {
     weights: Vec<f32>,
     /// As soon: what each has shown.
     shown: Vec<Shown>,
-    /// Pieces in which it has taken its own step, and no more.
-    begun: VecDeque<u32>,
+    /// By replica: whether its step is to be taken in the factored part that is to be averaged.
+    claimed: Vec<bool>,
+    /// Pieces that were looked at for a step of its own.
+    looked_at: u32,
     /// What it is to do in the factored part that was handed out last.
     turn: Turn,
 }
 
-/// Whose steps are to be taken in a factored part.
-#[derive(Clone, Copy, Default, PartialEq)]
+/// What is to be done in a factored part.
+#[derive(Default)]
 enum Turn {
-    /// That of the replica itself; others have not passed the part.
-    Own,
-    /// Those of the others, then it is averaged.
-    Others,
-    /// All, then it is averaged.
+    /// The step of the replica itself; others have not passed this piece.
+    Own(u32),
+    /// The steps that were not taken yet, by replica; then it is averaged.
     #[default]
-    All,
+    Round,
 }
 
 impl Averaging {
@@ -91,6 +93,7 @@ impl Averaging {
             has_shown: false,
             unfactored: 0..0,
             round: Round::default(),
+            number: 1,
             states: Vec::new(),
         };
         CommonWork::team(replicas, team.piece_lengths(), gate).into_iter().enumerate().map(member).collect()
@@ -120,6 +123,39 @@ impl Averaging {
         }
     }
 
+    /// Claims the steps that were not taken yet in a piece that is to be averaged, and waits for those that are being taken.
+    fn claim_steps(&mut self, piece: u32) -> Result<(), Error> {
+        let Self { team, work, round, number, .. } = self;
+        let replicas = 0..team.count();
+        round.claimed.clear();
+        round.claimed.extend(replicas.clone().map(|replica| team.marks.claim(piece, replica, *number)));
+        let is_settled = |replica| round.claimed[replica] || team.marks.is_done(piece, replica, *number);
+        Ok(work.wait_until(|| replicas.clone().all(is_settled))?)
+    }
+
+    /// A piece for the step of this replica alone, if there is one that nobody has come to: one of its own share before those
+    /// of others.
+    fn claim_own_step(&mut self) -> Option<u32> {
+        let (first, end) = (self.team.first_factored(), self.team.pieces.len() as u32);
+        let share = self.work.share();
+        let own = share.start.max(first)..share.end.max(first);
+        while self.round.looked_at < end - first {
+            let at = self.round.looked_at;
+            self.round.looked_at += 1;
+            // Its own from the last to the first, as it would take them anyway; then the others from the first on, which
+            // those who own them take last.
+            let piece = match at.checked_sub(own.len() as u32) {
+                None => own.end - 1 - at,
+                Some(beyond) if first + beyond < own.start => first + beyond,
+                Some(_) => first + at,
+            };
+            if self.team.marks.claim(piece, self.me, self.number) {
+                return Some(piece);
+            }
+        }
+        None
+    }
+
     /// Reads what all have told and shown: all are on their way.
     fn look_around(&mut self) {
         let Round { weights, shown, .. } = &mut self.round;
@@ -136,6 +172,7 @@ impl Averaging {
     fn close_round(&mut self) -> Result<(), Error> {
         self.round = Round::default();
         self.work.end()?;
+        self.number += 1;
         (self.seen, self.steps) = (0.0, 0);
         Ok(())
     }
@@ -213,24 +250,21 @@ impl Exchange for Averaging {
             if ready != NONE {
                 self.look_around();
             }
-            if let Some(piece) = self.round.begun.pop_front_if(|piece| *piece >= ready) {
-                return Ok(self.hand_out(piece, Turn::Others));
-            }
             if let Some(piece) = self.work.take(ready) {
                 if self.team.pieces[piece as usize].is_factored() {
-                    return Ok(self.hand_out(piece, Turn::All));
+                    self.claim_steps(piece)?;
+                    return Ok(self.hand_out(piece, Turn::Round));
                 }
                 self.average(piece);
                 continue;
             }
             if self.round.own.is_some()
-                && let Some(piece) = self.work.take_early(self.team.first_factored())
+                && let Some(piece) = self.claim_own_step()
             {
-                self.round.begun.push_back(piece);
-                return Ok(self.hand_out(piece, Turn::Own));
+                return Ok(self.hand_out(piece, Turn::Own(piece)));
             }
             // Before all are on their way, what they have may not be laid out yet.
-            if ready != NONE && self.round.begun.is_empty() && self.work.is_all_taken() {
+            if ready != NONE && self.work.is_all_taken() {
                 return Ok(None);
             }
             self.work.wait_beyond(ready)?;
@@ -245,23 +279,29 @@ impl Exchange for Averaging {
         _: f32,
         progress: Progress,
     ) {
-        let Round { own, weights, shown, turn, .. } = &self.round;
+        let Round { own, weights, shown, claimed, turn, .. } = &self.round;
         for (number, state) in self.states.iter_mut().enumerate() {
-            let shown = match (turn, number == self.me) {
-                (Turn::Own, true) => own.as_ref(),
-                (Turn::Others, false) | (Turn::All, _) => shown.get(number),
-                _ => None,
+            let shown = match turn {
+                Turn::Own(_) => own.as_ref().filter(|_| number == self.me),
+                Turn::Round => shown.get(number).filter(|_| claimed[number]),
             };
             if let Some(Shown { weight, factors }) = shown.filter(|shown| shown.factors.examples > 0) {
                 let sum = FactorSum { factors: std::slice::from_ref(factors), weight: *weight, number };
                 model.update_from_factors(state, part.clone(), sum, progress);
             }
         }
-        if *turn != Turn::Own {
-            #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
-            // SAFETY: as for other pieces: all replicas have passed this one, and nobody else has taken it.
-            unsafe {
-                self.team.average_parameters(weights, part);
+        match turn {
+            Turn::Own(piece) => {
+                self.team.marks.finish(*piece, self.me, self.number);
+                self.work.nudge();
+            }
+            Turn::Round => {
+                #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+                // SAFETY: as for other pieces: all replicas have passed this one, nobody else has taken it, and whoever was
+                // taking a step in it is done.
+                unsafe {
+                    self.team.average_parameters(weights, part);
+                }
             }
         }
     }

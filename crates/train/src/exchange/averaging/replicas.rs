@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use paceline_model::{Flat, Model, Part, SharedFlat, State};
 
 use super::AveragingOptions;
+use super::marks::Marks;
 use crate::exchange::Outer;
 use crate::exchange::buffers::Buffers;
 use crate::exchange::shows::Shows;
@@ -15,6 +16,8 @@ pub(super) struct Replicas {
     pub(super) unfactored: Vec<Part>,
     /// What is shown in the last step before a round.
     pub(super) shows: Shows,
+    /// Which steps were taken there.
+    pub(super) marks: Marks,
     /// What each has seen since the last round, as bits.
     seen: Vec<AtomicU32>,
     parameters: Buffers,
@@ -62,8 +65,10 @@ impl Replicas {
             range.clone().step_by(PIECE).map(move |start| start..end.min(start + PIECE))
         });
         let parts = stretches.map(|range| Part { range, is_factored: false }).chain(factored);
+        let pieces: Vec<Piece> = std::iter::once(Piece::Running).chain(parts.map(Piece::Parameters)).collect();
         Self {
-            pieces: std::iter::once(Piece::Running).chain(parts.map(Piece::Parameters)).collect(),
+            marks: Marks::new(pieces.len(), replicas),
+            pieces,
             unfactored,
             shows: Shows::new(replicas),
             seen: (0..replicas).map(|_| AtomicU32::default()).collect(),
