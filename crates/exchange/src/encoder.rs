@@ -11,6 +11,7 @@ use crate::{Clipped, Error, Instructions, Norms, residual};
 #[derive(Clone, Debug)]
 pub struct Encoder {
     residual: Vec<f32>,
+    /// Of the update that comes in parts: what is sent of it.
     planes: Planes,
     /// Of the update that comes in parts: its threshold, and what was found in it so far.
     parts: Option<(f32, Absorbed)>,
@@ -84,7 +85,9 @@ impl Encoder {
         if !is_threshold(threshold) {
             return Err(Error::BadThreshold { found: threshold });
         }
-        self.planes.clear();
+        if self.parts.is_some() {
+            self.planes.clear();
+        }
         self.parts = Some((threshold, Absorbed::NOTHING));
         Ok(())
     }
@@ -109,13 +112,13 @@ impl Encoder {
         message.clear();
         let (threshold, absorbed) = self.parts.take().expect("a message was begun");
         if !absorbed.is_finite() {
-            finite("residual", &self.residual)?;
+            finite("residual", &self.residual).inspect_err(|_| self.planes.clear())?;
         }
         let header = header(self.residual.len(), absorbed.count, threshold);
         header.write(message);
         match header.form {
-            Form::Bitmap => bitmap::write(&header, &self.planes, message),
-            _ => sparse::write(&header, &self.planes, message),
+            Form::Bitmap => bitmap::write(&header, &mut self.planes, message),
+            _ => sparse::write(&header, &mut self.planes, message),
         }
         Ok(Sent::of(&header, message))
     }
@@ -196,6 +199,24 @@ mod tests {
         let sent = encoder.encode(&[0.0; 3], 2.0, &mut message).expect("a finite update");
         assert_eq!(sent.count, 1);
         assert_eq!(encoder.residual(), [0.5, 0.0, 2.5]);
+    }
+
+    #[test]
+    fn a_message_that_was_not_finished_leaves_nothing_to_the_next() {
+        let (first, second) = ([3.0, 0.0, 0.0], [0.0, 0.0, -3.0]);
+        let mut encoder = Encoder::new(vec![0.0; 3]).expect("a short residual");
+        encoder.begin(2.0).expect("a good threshold");
+        encoder.absorb(0, &first, 1.0);
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        encoder.encode(&second, 2.0, &mut found).expect("a finite update");
+        let mut fresh = Encoder::new(vec![1.0, 0.0, 0.0]).expect("a short residual");
+        fresh.encode(&second, 2.0, &mut expected).expect("a finite update");
+        assert_eq!(found, expected);
+        let wrong = [3.0, f32::INFINITY, 0.0];
+        encoder.encode(&wrong, 2.0, &mut found).expect_err("an update that is not finite");
+        let mut encoder = Encoder { residual: vec![1.0, 0.0, 0.0], ..encoder };
+        encoder.encode(&second, 2.0, &mut found).expect("a finite update");
+        assert_eq!(found, expected);
     }
 
     #[test]

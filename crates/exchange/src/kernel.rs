@@ -229,7 +229,7 @@ mod tests {
             let rule = Rule { scale: 2.0, threshold: 1.0 };
             let absorbed = absorb(instructions, 0, &update, &mut residual, rule, &mut planes);
             let mut found = Vec::new();
-            planes.for_each_sent(|index, is_negative| found.push((index, is_negative)));
+            planes.take_sent(|index, is_negative| found.push((index, is_negative)));
             let expected: Vec<_> = (0..=37).map(|i| (i, true)).chain((113..150).map(|i| (i, false))).collect();
             assert_eq!(found, expected, "{}", instructions.name());
             assert_eq!(absorbed.count, expected.len());

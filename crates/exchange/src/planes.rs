@@ -36,11 +36,12 @@ impl Planes {
         Words { sent: &mut self.sent[blocks.clone()], negative: &mut self.negative[blocks] }
     }
 
-    /// Calls `visit` with the index of every sent element, in order, and whether it is negative.
+    /// Calls `visit` with the index of every sent element, in order, and whether it is negative. None is sent any more then.
     #[inline(always)]
-    pub(crate) fn for_each_sent(&self, mut visit: impl FnMut(usize, bool)) {
-        for (block, (&sent, &negative)) in self.sent.iter().zip(&self.negative).enumerate() {
-            let mut rest = sent;
+    pub(crate) fn take_sent(&mut self, mut visit: impl FnMut(usize, bool)) {
+        for (block, sent) in self.sent.iter_mut().enumerate().filter(|(_, sent)| **sent != 0) {
+            let negative = std::mem::take(&mut self.negative[block]);
+            let mut rest = std::mem::take(sent);
             while rest != 0 {
                 let lane = rest.trailing_zeros();
                 rest &= rest - 1;
@@ -61,7 +62,8 @@ mod tests {
         planes.sent = vec![1 << 63 | 1, 0, 0b10];
         planes.negative = vec![1 << 63, 0, 0];
         let mut found = Vec::new();
-        planes.for_each_sent(|index, is_negative| found.push((index, is_negative)));
+        planes.take_sent(|index, is_negative| found.push((index, is_negative)));
         assert_eq!(found, [(0, false), (63, true), (129, false)]);
+        assert_eq!(planes, Planes::new(130));
     }
 }

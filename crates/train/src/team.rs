@@ -20,6 +20,9 @@ use crate::{Error, Traffic, Worker};
 /// Steps are told at most this often: a terminal cannot show more, and a log need not.
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
 
+/// What is sent is told more seldom: it takes a look at the whole residual.
+const TELL_TRAFFIC_EVERY: Duration = Duration::from_millis(500);
+
 /// Replicas with their shares of the data.
 pub(crate) struct Team {
     pub members: Vec<Member>,
@@ -152,7 +155,7 @@ impl Member {
     ) -> Result<(), Error> {
         let Self { worker, losses, bytes_sent, .. } = self;
         let first = worker.progress.iteration;
-        let (mut told, mut untold) = (None::<Instant>, None::<Taken>);
+        let (mut told, mut told_traffic, mut untold) = (None::<Instant>, None::<Instant>, None::<Taken>);
         while let Some(minibatch) = feed.take(index)? {
             let (step, batch) = (minibatch.step, &minibatch.batch);
             worker.progress.iteration = first + step - stretch.from;
@@ -168,7 +171,9 @@ impl Member {
             feed.recycle(minibatch);
             let is_pause = stretch.pause_at.is_some_and(|at| Instant::now() >= at);
             if is_pause || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-                let traffic = worker.exchange.traffic();
+                let tells_traffic = told_traffic.is_none_or(|told| told.elapsed() >= TELL_TRAFFIC_EVERY);
+                let traffic = if tells_traffic { worker.exchange.traffic() } else { None };
+                told_traffic = if tells_traffic { Some(Instant::now()) } else { told_traffic };
                 untold.take().into_iter().for_each(|untold| tell(Taken { traffic, ..untold }));
                 told = Some(Instant::now());
             }

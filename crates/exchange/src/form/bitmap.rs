@@ -6,13 +6,14 @@ use crate::bits::words;
 use crate::header::Header;
 use crate::planes::{BLOCK, Planes};
 
-/// Appends the payload of what `planes` hold.
-pub(crate) fn write(header: &Header, planes: &Planes, message: &mut Vec<u8>) {
+/// Appends the payload of what `planes` hold, which is nothing any more then.
+pub(crate) fn write(header: &Header, planes: &mut Planes, message: &mut Vec<u8>) {
     for plane in [&planes.sent, &planes.negative] {
         let end = message.len() + plane_bytes(header);
         plane.iter().for_each(|word| message.extend_from_slice(&word.to_le_bytes()));
         message.truncate(end);
     }
+    planes.clear();
 }
 
 /// Whether the payload is as the header says.
@@ -65,9 +66,9 @@ mod tests {
     const HEADER: Header = Header { form: Form::Bitmap, rice_parameter: 0, threshold: 1.0, elements: 70, sent: 3 };
 
     fn payload() -> Vec<u8> {
-        let planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
+        let mut planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
         let mut payload = Vec::new();
-        write(&HEADER, &planes, &mut payload);
+        write(&HEADER, &mut planes, &mut payload);
         payload
     }
 

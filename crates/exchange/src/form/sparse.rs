@@ -35,8 +35,8 @@ fn section_bits(elements: u32, sent: u32, rice_parameter: u8) -> (u64, u64) {
     (fields, u64::from(sent) + most_zeros)
 }
 
-/// Appends the payload of what `planes` hold.
-pub(crate) fn write(header: &Header, planes: &Planes, message: &mut Vec<u8>) {
+/// Appends the payload of what `planes` hold, which is nothing any more then.
+pub(crate) fn write(header: &Header, planes: &mut Planes, message: &mut Vec<u8>) {
     let rice_parameter = u32::from(header.rice_parameter);
     let (fields, unary) = section_bits(header.elements, header.sent, header.rice_parameter);
     let start = message.len();
@@ -48,7 +48,7 @@ pub(crate) fn write(header: &Header, planes: &Planes, message: &mut Vec<u8>) {
     let mut quotients = BitWriter::new(unary);
     let low_bits = (1u64 << rice_parameter) - 1;
     let mut next = 0;
-    planes.for_each_sent(
+    planes.take_sent(
         #[inline(always)]
         |index, is_negative| {
             let gap = (index - next) as u64;
@@ -212,9 +212,9 @@ mod tests {
 
     /// Gaps 0, 1 and 66, the second of them negative: remainders 0, 1 and 2, quotients 0, 0 and 8.
     fn payload() -> Vec<u8> {
-        let planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
+        let mut planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
         let mut payload = Vec::new();
-        write(&HEADER, &planes, &mut payload);
+        write(&HEADER, &mut planes, &mut payload);
         payload
     }
 
