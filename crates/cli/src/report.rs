@@ -13,7 +13,7 @@ use crate::arguments::Events;
 /// Shows a run to whoever watches.
 pub(crate) enum Reporter {
     Bar(Bar),
-    Lines { name: String, steps: u64, epochs: u64, told: Option<Instant> },
+    Lines { name: String, steps: u64, epochs: u64, told: Option<Instant>, sent: Option<Traffic> },
     Json,
     Nothing,
 }
@@ -24,6 +24,8 @@ pub(crate) struct Bar {
     steps: u64,
     epochs: u64,
     workers: usize,
+    /// What a worker last told of what it sends.
+    sent: Option<Traffic>,
 }
 
 /// Plain lines go to logs: one in a while shows that the run is alive.
@@ -35,9 +37,9 @@ impl Reporter {
             Events::Json => Reporter::Json,
             Events::None => Reporter::Nothing,
             Events::Auto if std::io::stderr().is_terminal() => {
-                Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, workers: 1 })
+                Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, workers: 1, sent: None })
             }
-            Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None },
+            Events::Auto => Reporter::Lines { name: name.into(), steps: 0, epochs: 0, told: None, sent: None },
         }
     }
 
@@ -51,7 +53,7 @@ impl Reporter {
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             }
             Reporter::Bar(bar) => bar.tell(event),
-            Reporter::Lines { name, steps, epochs, told } => match event {
+            Reporter::Lines { name, steps, epochs, told, sent } => match event {
                 Event::Started { steps_per_epoch, epochs: all, .. } => {
                     (*steps, *epochs) = (*steps_per_epoch, *all);
                     eprintln!("{name}: {}", beginning(event));
@@ -63,10 +65,11 @@ impl Reporter {
                         eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
-                Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == *steps => {
-                    eprintln!("{}", sent(traffic));
-                }
+                Event::Threshold { traffic, .. } => *sent = Some(*traffic),
                 _ => {
+                    if let Some(traffic) = sent.take_if(|_| matches!(event, Event::Epoch { .. })) {
+                        eprintln!("{}", sending(&traffic));
+                    }
                     let line = line(event, *epochs);
                     if !line.is_empty() {
                         eprintln!("{line}");
@@ -108,11 +111,13 @@ impl Bar {
             }
             Event::Epoch { epoch, loss, examples_per_second, .. } => {
                 self.show(*epoch, self.steps, *loss, *examples_per_second);
-                self.bar.suspend(|| eprintln!("{}", line(event, self.epochs)));
+                let sent = self.sent.take();
+                self.bar.suspend(|| {
+                    sent.iter().for_each(|traffic| eprintln!("{}", sending(traffic)));
+                    eprintln!("{}", line(event, self.epochs));
+                });
             }
-            Event::Threshold { worker: 0, step, traffic, .. } if step + 1 == self.steps => {
-                self.bar.suspend(|| eprintln!("{}", sent(traffic)));
-            }
+            Event::Threshold { traffic, .. } => self.sent = Some(*traffic),
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
                 eprintln!("{}", line(event, self.epochs));
@@ -200,7 +205,7 @@ pub(crate) fn short(worker: u64) -> String {
 }
 
 /// What one worker sends stands for all: they differ little.
-fn sent(traffic: &Traffic) -> String {
+fn sending(traffic: &Traffic) -> String {
     let Traffic { sparsity, threshold, residual_norm, bytes_per_step, .. } = traffic;
     let share = 100.0 * sparsity;
     format!(

@@ -135,7 +135,8 @@ pub enum Event {
         /// Speed since the last step that was told.
         examples_per_second: f64,
     },
-    /// What a replica sends in mode `shared`; told as often as steps are, and at the last step of an epoch.
+    /// What a replica sends in mode `shared`; told twice a second, and after the first and the last
+    /// step that it takes before the replicas meet.
     Threshold {
         /// The replica, from 0.
         worker: usize,

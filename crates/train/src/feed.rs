@@ -57,6 +57,7 @@ impl Feed {
     /// out of one part is handed out of every other before the end.
     pub(crate) fn take(&self, replica: usize) -> Result<Option<Minibatch>, Error> {
         let Some((part, step)) = self.choose(replica) else { return Ok(None) };
+        // Two that come to one part at once may get each other's: both are taken, each once, and either may be called first.
         let batch = lock(&self.parts[part]).next().transpose()?;
         Ok(batch.map(|batch| Minibatch { step, batch, part }))
     }

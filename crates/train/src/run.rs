@@ -9,6 +9,7 @@ use paceline_nn::{Instructions, ModelFile};
 
 use crate::checkpoint::Checkpoints;
 use crate::early_stopping::Standing;
+use crate::feed::Deal;
 use crate::halt::Halt;
 use crate::health::{expect_finite, expect_sane};
 use crate::resume::{Kept, keep};
@@ -197,7 +198,9 @@ impl Run<'_> {
             _ => true,
         };
         let mut last = vec![Loss::default(); self.team.members().len()];
-        let (mut mark, mut since) = (Instant::now(), 0);
+        let (mut mark, mut since, mut newest) = (Instant::now(), 0, 0);
+        // Where each has its own part of every step the first speaks for all; where it may get none, whoever is ahead does.
+        let anybody_speaks = self.team.deal == Deal::Free;
         let Self { team, told, examples, halt, .. } = self;
         team.run(stretch, &kept, &mut |taken: Taken| {
             if stretch.pause_at.is_some_and(|at| Instant::now() >= at) {
@@ -206,8 +209,9 @@ impl Run<'_> {
             since += taken.examples;
             *examples += taken.examples as u64;
             last[taken.member] = taken.loss;
+            let speaks = taken.examples > 0 && taken.iteration > newest && (anybody_speaks || taken.member == 0);
             // Replicas keep the pace, but every stretch begins with a step that they tell.
-            if taken.member == 0 && told.is_none_or(|told| told.elapsed() >= TELL_EVERY / 2) {
+            if speaks && told.is_none_or(|told| told.elapsed() >= TELL_EVERY / 2) {
                 let mut loss = Loss::default();
                 last[..if of_all { last.len() } else { 1 }].iter().for_each(|one| loss.merge(*one));
                 listener(&Event::Step {
@@ -218,7 +222,7 @@ impl Run<'_> {
                     examples_per_second: since as f64 / mark.elapsed().as_secs_f64().max(1e-9),
                 });
                 (mark, since) = (Instant::now(), 0);
-                *told = Some(mark);
+                (*told, newest) = (Some(mark), taken.iteration);
             }
             if let Some(traffic) = taken.traffic {
                 let Taken { member: worker, step, iteration, .. } = taken;

@@ -42,8 +42,9 @@ pub(crate) struct Member {
     pub bytes_sent: u64,
 }
 
-/// The last of some steps that a replica has taken since it last said so: who listens has a thread of its own, and to
+/// The last of some steps that a replica has taken since it last said so, or what it has sent in those that it has told: who listens has a thread of its own, and to
 /// wake it takes the core from somebody who computes.
+#[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub member: usize,
     /// The step of the epoch.
@@ -116,7 +117,9 @@ impl Team {
                 let sender = sender.clone();
                 let work = move || {
                     // Nobody is left to listen only when this run is over anyway.
-                    let mut tell = |taken| drop(sender.send(taken));
+                    let mut tell = |taken| {
+                        let _ = sender.send(taken);
+                    };
                     let end = catch_unwind(AssertUnwindSafe(|| member.run(index, feed, stretch, kept, &mut tell)))
                         .unwrap_or_else(|panic| {
                             Err(Error::WorkerPanicked { worker: index, message: message(&*panic) })
@@ -155,7 +158,8 @@ impl Member {
     ) -> Result<(), Error> {
         let Self { worker, losses, bytes_sent, .. } = self;
         let first = worker.progress.iteration;
-        let (mut told, mut told_traffic, mut untold) = (None::<Instant>, None::<Instant>, None::<Taken>);
+        let (mut told, mut told_traffic) = (None::<Instant>, None::<Instant>);
+        let (mut untold, mut last) = (0, None::<Taken>);
         while let Some(minibatch) = feed.take(index)? {
             let (step, batch) = (minibatch.step, &minibatch.batch);
             worker.progress.iteration = first + step - stretch.from;
@@ -165,21 +169,25 @@ impl Member {
             }
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;
-            let examples = batch.examples() + untold.map_or(0, |untold| untold.examples);
-            let (iteration, traffic) = (worker.progress.iteration, None);
-            untold = Some(Taken { member: index, step, iteration, loss: report.loss, examples, traffic });
+            untold += batch.examples();
+            let iteration = worker.progress.iteration;
+            let taken = Taken { member: index, step, iteration, loss: report.loss, examples: 0, traffic: None };
+            last = Some(taken);
             feed.recycle(minibatch);
             let is_pause = stretch.pause_at.is_some_and(|at| Instant::now() >= at);
             if is_pause || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 let tells_traffic = told_traffic.is_none_or(|told| told.elapsed() >= TELL_TRAFFIC_EVERY);
                 let traffic = if tells_traffic { worker.exchange.traffic() } else { None };
                 told_traffic = if tells_traffic { Some(Instant::now()) } else { told_traffic };
-                untold.take().into_iter().for_each(|untold| tell(Taken { traffic, ..untold }));
+                tell(Taken { examples: std::mem::take(&mut untold), traffic, ..taken });
                 told = Some(Instant::now());
             }
         }
-        if let Some(untold) = untold {
-            tell(Taken { traffic: worker.exchange.traffic(), ..untold });
+        if let Some(last) = last {
+            let traffic = worker.exchange.traffic();
+            if untold > 0 || traffic.is_some() {
+                tell(Taken { examples: untold, traffic, ..last });
+            }
         }
         worker.exchange.settle(&mut worker.state)?;
         Ok(())

@@ -79,6 +79,14 @@ fn several_workers_learn_as_well_in_every_mode() {
 }
 
 #[test]
+fn every_epoch_says_what_a_worker_sends_whoever_took_its_last_step() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = run(folder.path(), &[&SHORT[..], &["--workers", "3", "--mode", "shared"]].concat()).done();
+    let lines: Vec<&str> = said.errors.lines().filter(|line| line.contains("a worker sends ")).collect();
+    assert_eq!(lines.len(), 2, "{}", said.errors);
+}
+
+#[test]
 fn events_none_says_nothing_at_all() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = run(folder.path(), &[&SHORT[..], &["--events", "none"]].concat()).done();

@@ -1,33 +1,33 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// By piece and replica: whether its step was taken there before a round, so that nobody takes it twice.
 pub(super) struct Marks {
     replicas: usize,
     /// Twice the number of the round, and one more when it is done.
-    marks: Vec<AtomicU32>,
+    marks: Vec<AtomicU64>,
 }
 
 impl Marks {
     /// No step was taken in any round; the first has the number 1.
     pub(super) fn new(pieces: usize, replicas: usize) -> Self {
-        Self { replicas, marks: (0..pieces * replicas).map(|_| AtomicU32::new(0)).collect() }
+        Self { replicas, marks: (0..pieces * replicas).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Whether the step of a replica in a piece is left to whoever asks, who must take it then.
-    pub(super) fn claim(&self, piece: u32, replica: usize, round: u32) -> bool {
+    pub(super) fn claim(&self, piece: u32, replica: usize, round: u64) -> bool {
         self.of(piece, replica).fetch_max(2 * round, Ordering::SeqCst) < 2 * round
     }
 
     /// What was claimed is done, and whatever was written can be seen by those who see this.
-    pub(super) fn finish(&self, piece: u32, replica: usize, round: u32) {
+    pub(super) fn finish(&self, piece: u32, replica: usize, round: u64) {
         self.of(piece, replica).store(2 * round + 1, Ordering::SeqCst);
     }
 
-    pub(super) fn is_done(&self, piece: u32, replica: usize, round: u32) -> bool {
+    pub(super) fn is_done(&self, piece: u32, replica: usize, round: u64) -> bool {
         self.of(piece, replica).load(Ordering::SeqCst) > 2 * round
     }
 
-    fn of(&self, piece: u32, replica: usize) -> &AtomicU32 {
+    fn of(&self, piece: u32, replica: usize) -> &AtomicU64 {
         &self.marks[piece as usize * self.replicas + replica]
     }
 }

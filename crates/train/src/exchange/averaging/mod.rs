@@ -41,7 +41,7 @@ pub struct Averaging {
     unfactored: Range<usize>,
     round: Round,
     /// The number of this round, from 1.
-    number: u32,
+    number: u64,
     /// The states of all replicas; gradients are room for those of a part.
     states: Vec<State>,
 }
@@ -66,7 +66,7 @@ struct Round {
 /// What is to be done in a factored part.
 #[derive(Default)]
 enum Turn {
-    /// The step of the replica itself; others have not passed this piece.
+    /// The step of the replica itself, in a piece that others may not have passed.
     Own(u32),
     /// The steps that were not taken yet, by replica; then it is averaged.
     #[default]
@@ -358,7 +358,7 @@ impl Exchange for Averaging {
         self.states = vec![State { gradient: room, ..State::default() }; replicas];
         #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
         // SAFETY: a piece is averaged, and the steps of others taken in it, after all replicas have passed it; they use it
-        // again after the round. Models that tell what they have passed look at what they need part by part.
+        // again after the round, but for a step of their own that has its mark, which whoever averages waits for. Models that tell what they have passed look at what they need part by part.
         unsafe {
             self.team.place(self.me, state);
             self.states.iter_mut().enumerate().for_each(|(replica, state)| self.team.place(replica, state));
