@@ -130,7 +130,7 @@ impl Run<'_> {
             examples_per_second: self.examples as f64 / training.max(1e-9),
             score: scores.as_ref().map_or(self.losses().mean(), Scores::score),
             accuracy: scores.as_ref().and_then(Scores::accuracy),
-            bytes_sent: self.team.members().iter().map(|member| member.bytes_sent).sum(),
+            bytes_sent: self.team.members.iter().map(|member| member.bytes_sent).sum(),
             model: path,
             ended_early: ended_early.clone(),
         });
@@ -141,7 +141,7 @@ impl Run<'_> {
     fn epoch(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Ended, Error> {
         let epoch = self.progress().epoch;
         if self.step == 0 {
-            self.team.members_mut().iter_mut().for_each(|member| member.losses = Loss::default());
+            self.team.members.iter_mut().for_each(|member| member.losses = Loss::default());
         }
         let (began, seen) = (Instant::now(), self.examples);
         let per_epoch = self.steps_per_epoch();
@@ -159,7 +159,7 @@ impl Run<'_> {
             }
             self.checkpoint(listener)?;
         }
-        for member in self.team.members_mut() {
+        for member in &mut self.team.members {
             member.worker.progress.epoch += 1;
         }
         self.step = 0;
@@ -197,7 +197,7 @@ impl Run<'_> {
             Mode::Averaging(options) => options.report_score,
             _ => true,
         };
-        let mut last = vec![Loss::default(); self.team.members().len()];
+        let mut last = vec![Loss::default(); self.team.members.len()];
         let (mut mark, mut since, mut newest) = (Instant::now(), 0, 0);
         // Where each has its own part of every step the first speaks for all; where it may get none, whoever is ahead does.
         let anybody_speaks = self.team.deal == Deal::Free;
@@ -246,7 +246,7 @@ impl Run<'_> {
     /// The losses of the epoch so far, in the order of the replicas.
     fn losses(&self) -> Loss {
         let mut losses = Loss::default();
-        self.team.members().iter().for_each(|member| losses.merge(member.losses));
+        self.team.members.iter().for_each(|member| losses.merge(member.losses));
         losses
     }
 
@@ -296,7 +296,7 @@ impl Run<'_> {
         let Some(test) = self.trainer.test.as_ref().filter(|_| self.trainer.options.evaluate) else { return Ok(None) };
         let began = Instant::now();
         let outputs = self.trainer.network.output().len();
-        let Member { worker, loader, .. } = &mut self.team.members_mut()[0];
+        let Member { worker, loader, .. } = &mut self.team.members[0];
         let options = LoaderOptions { share: Share::default(), ..loader.options().clone() };
         let state = state.unwrap_or(&worker.state);
         let scores = evaluate(&mut worker.model, state, outputs, test.clone(), options)?;
@@ -343,7 +343,7 @@ impl Run<'_> {
     /// The model with all that a run needs to go on from it.
     fn whole(&self) -> ModelFile {
         let mut model = self.model();
-        keep(&mut model, &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record }, self.team.members());
+        keep(&mut model, &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record }, &self.team.members);
         model
     }
 

@@ -69,14 +69,6 @@ pub(crate) struct Stretch {
 }
 
 impl Team {
-    pub(crate) fn members(&self) -> &[Member] {
-        &self.members
-    }
-
-    pub(crate) fn members_mut(&mut self) -> &mut [Member] {
-        &mut self.members
-    }
-
     /// The replica that speaks for all between two stretches.
     pub(crate) fn first(&self) -> &Member {
         &self.members[0]

@@ -302,6 +302,7 @@ mod tests {
                     scope.spawn(move || {
                         let (mut state, mut bytes) = (state(), 0);
                         for step in 0..STEPS {
+                            exchange.begin_step(&mut state, step as u64).expect("a whole gate");
                             state.gradient.iter_mut().enumerate().for_each(|(at, g)| *g = update(me, step, at));
                             bytes += exchange.finish(&mut state, 10.0).expect("finite").bytes_sent;
                         }
@@ -327,6 +328,20 @@ mod tests {
                 assert!(state.parameters == settled[0].0.parameters);
                 assert!(*bytes > 0 && *bytes < (STEPS * LENGTH) as u64, "{bytes} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn a_step_begins_with_all_that_the_others_have_sent() {
+        for sum_beyond in [8, 0] {
+            let threshold = ThresholdPolicy::Fixed { threshold: 0.004 };
+            let options = SharedOptions { threshold, sum_beyond, ..SharedOptions::default() };
+            let mut team = Shared::team(2, &options, &state(), &Arc::new(Gate::new(2))).expect("a good threshold");
+            let (mut sends, mut takes) = (state(), state());
+            sends.gradient.iter_mut().enumerate().for_each(|(at, g)| *g = update(0, 0, at));
+            assert!(team[0].finish(&mut sends, 1.0).expect("a message").bytes_sent > 0);
+            team[1].begin_step(&mut takes, 0).expect("nobody is behind");
+            assert!(sends.parameters != state().parameters && takes.parameters == sends.parameters, "{sum_beyond}");
         }
     }
 
