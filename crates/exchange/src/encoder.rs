@@ -1,3 +1,5 @@
+use std::ops::DerefMut;
+
 use crate::form::{Form, bitmap, dense, sparse};
 use crate::header::{Header, is_threshold};
 use crate::kernel::{Absorbed, Rule, absorb};
@@ -8,9 +10,11 @@ use crate::{Clipped, Error, Instructions, Norms, residual};
 ///
 /// At any time the sum of all updates is the sum of all messages plus the residual, but for one rounding of each
 /// addition and each subtraction, and for what [`Encoder::clip`] says that it took away.
+///
+/// The residual lies in whatever memory it is given.
 #[derive(Clone, Debug)]
-pub struct Encoder {
-    residual: Vec<f32>,
+pub struct Encoder<R = Vec<f32>> {
+    residual: R,
     /// Of the update that comes in parts: what is sent of it.
     planes: Planes,
     /// Of the update that comes in parts: its threshold, and what was found in it so far.
@@ -40,14 +44,14 @@ impl Sent {
     }
 }
 
-impl Encoder {
+impl<R: DerefMut<Target = [f32]>> Encoder<R> {
     /// An encoder that goes on from `residual`: zeros at first, or what a checkpoint kept.
-    pub fn new(residual: Vec<f32>) -> Result<Self, Error> {
+    pub fn new(residual: R) -> Result<Self, Error> {
         Self::with_instructions(residual, Instructions::detect())
     }
 
     /// As [`Encoder::new`], for comparing instruction sets; all of them give the same bits.
-    pub fn with_instructions(residual: Vec<f32>, instructions: Instructions) -> Result<Self, Error> {
+    pub fn with_instructions(residual: R, instructions: Instructions) -> Result<Self, Error> {
         if u32::try_from(residual.len()).is_err() {
             return Err(Error::TooManyElements { found: residual.len() });
         }

@@ -1,17 +1,10 @@
-use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
 
-use crate::shared_flat::SharedLines;
-use crate::{SharedFlat, large_pages};
+use crate::SharedFlat;
+use crate::block::{Block, NoMemory, give_up};
 
-/// Sixteen numbers on a cache-line boundary; a vector of these keeps a [`Flat`] aligned without unsafe allocation.
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Line<T>([T; LINE]);
-
-pub(crate) const LINE: usize = 16;
-
-/// A number that fills a cache line without padding.
+/// A number that buffers are made of; zero bytes are zero.
 pub trait Number: Copy + Default + PartialEq + private::Sealed {}
 
 impl Number for f32 {}
@@ -28,35 +21,36 @@ mod private {
 /// Parameters, gradients, updater slots and arenas are all of this type, so that whatever is
 /// distributed works on slices of one buffer and nothing is ever gathered. It dereferences to a slice.
 pub struct Flat<T = f32> {
-    lines: Lines<T>,
+    memory: Memory<T>,
     len: usize,
 }
 
 /// Where the numbers are.
-enum Lines<T> {
-    Own(Vec<Line<T>>),
-    Shared(SharedLines<T>),
+enum Memory<T> {
+    Own(Block<T>),
+    Shared(Arc<Block<T>>),
 }
 
 impl<T: Number> Flat<T> {
     /// A buffer of `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        let count = len.div_ceil(LINE);
-        let mut lines = room(count);
-        lines.resize(count, Line([T::default(); LINE]));
-        Self { lines: Lines::Own(lines), len }
+        Self::try_zeros(len).unwrap_or_else(|none| give_up::<T>(none))
+    }
+
+    fn try_zeros(len: usize) -> Result<Self, NoMemory> {
+        Ok(Self { memory: Memory::Own(Block::zeros(len)?), len })
     }
 
     /// A view of memory that others see too; see [`crate::SharedFlat::view`].
-    pub(crate) fn over(lines: SharedLines<T>, len: usize) -> Self {
-        Self { lines: Lines::Shared(lines), len }
+    pub(crate) fn over(memory: Arc<Block<T>>, len: usize) -> Self {
+        Self { memory: Memory::Shared(memory), len }
     }
 
-    /// The lines and the length; a copy of those that others see too.
-    pub(crate) fn into_lines(self) -> (Vec<Line<T>>, usize) {
-        match self.lines {
-            Lines::Own(lines) => (lines, self.len),
-            Lines::Shared(_) => self.clone().into_lines(),
+    /// Its memory, for others to see too; a copy if they do already.
+    pub(crate) fn into_memory(self) -> Arc<Block<T>> {
+        match self.memory {
+            Memory::Own(block) => Arc::new(block),
+            Memory::Shared(_) => self.clone().into_memory(),
         }
     }
 
@@ -73,7 +67,7 @@ impl<T: Number> Flat<T> {
     /// A part, to be written: claims nothing of the rest, unlike a slice of the whole buffer.
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
-        let start = self.start_mut();
+        let start = self.start();
         #[expect(unsafe_code, reason = "a slice of a part that is not made from one of the whole")]
         // SAFETY: the range was checked to lie inside, and `self` is borrowed for as long as the part lives. Whoever made
         // a view of memory that others see too has promised that nobody else uses the part meanwhile.
@@ -109,7 +103,7 @@ impl<T: Number> Flat<T> {
         if !written.iter().all(alone) {
             return None;
         }
-        let start = self.start_mut();
+        let start = self.start();
         #[expect(unsafe_code, reason = "slices of parts that are not made from one of the whole")]
         // SAFETY: all ranges lie inside, those that are written have nothing in common with any other, and `self` is
         // borrowed for as long as they live. For memory that others see too, see `part_mut`.
@@ -124,25 +118,18 @@ impl<T: Number> Flat<T> {
     /// Lets others see this memory too, from now until it grows. They promise to read no range while it is used
     /// here to be written, or as a slice of the whole.
     pub fn share(&mut self) -> SharedFlat<T> {
-        let shared = match &self.lines {
-            Lines::Own(_) => SharedFlat::from(std::mem::take(self)),
-            Lines::Shared(lines) => return SharedFlat::of(lines.clone(), self.len),
+        let shared = match &self.memory {
+            Memory::Own(_) => SharedFlat::from(std::mem::take(self)),
+            Memory::Shared(memory) => return SharedFlat::of(memory.clone(), self.len),
         };
         *self = shared.clone().into_flat();
         shared
     }
 
-    fn start(&self) -> *const T {
-        match &self.lines {
-            Lines::Own(lines) => lines.as_ptr().cast(),
-            Lines::Shared(lines) => lines.start().cast_const(),
-        }
-    }
-
-    fn start_mut(&mut self) -> *mut T {
-        match &mut self.lines {
-            Lines::Own(lines) => lines.as_mut_ptr().cast(),
-            Lines::Shared(lines) => lines.start(),
+    fn start(&self) -> *mut T {
+        match &self.memory {
+            Memory::Own(block) => block.start(),
+            Memory::Shared(block) => block.start(),
         }
     }
 
@@ -154,39 +141,19 @@ impl<T: Number> Flat<T> {
     }
 
     /// Grows to at least `len` numbers; what it held is kept. Fails if there is not that much memory.
-    pub fn grow(&mut self, len: usize) -> Result<(), TryReserveError> {
-        if len > self.len && matches!(self.lines, Lines::Shared(_)) {
-            let mut lines = Vec::new();
-            lines.try_reserve_exact(len.div_ceil(LINE))?;
-            lines.resize(len.div_ceil(LINE), Line([T::default(); LINE]));
-            let mut own = Self { lines: Lines::Own(lines), len };
-            own[..self.len].copy_from_slice(self);
-            *self = own;
-        } else if len > self.len {
-            let (mut lines, _) = std::mem::take(self).into_lines();
-            let more = len.div_ceil(LINE).saturating_sub(lines.len());
-            let room = lines.try_reserve_exact(more);
-            if room.is_ok() {
-                lines.resize(lines.len() + more, Line([T::default(); LINE]));
-            }
-            let len = if room.is_ok() { len } else { lines.len() * LINE };
-            *self = Self { lines: Lines::Own(lines), len };
-            room?;
+    pub fn grow(&mut self, len: usize) -> Result<(), NoMemory> {
+        if len > self.len {
+            let mut grown = Self::try_zeros(len)?;
+            grown[..self.len].copy_from_slice(self);
+            *self = grown;
         }
         Ok(())
     }
 }
 
-/// Room for so many lines, on large pages if it is large.
-fn room<T>(lines: usize) -> Vec<Line<T>> {
-    let mut room = Vec::with_capacity(lines);
-    large_pages::ask_for(room.spare_capacity_mut());
-    room
-}
-
 impl<T> Default for Flat<T> {
     fn default() -> Self {
-        Self { lines: Lines::Own(Vec::new()), len: 0 }
+        Self { memory: Memory::Own(Block::empty()), len: 0 }
     }
 }
 
@@ -200,20 +167,19 @@ impl<T: Number> Clone for Flat<T> {
 impl<T: Number> Deref for Flat<T> {
     type Target = [T];
 
-    #[expect(unsafe_code, reason = "reading an array of aligned lines as the numbers that it is made of")]
+    #[expect(unsafe_code, reason = "reading memory as the numbers that it is made of")]
     fn deref(&self) -> &[T] {
-        // SAFETY: `Line` is `repr(C)` over 16 numbers of 4 or 8 bytes, so it has no padding, and `lines` holds
-        // at least `len` numbers. Nobody writes to memory that others see too while it is read here: that is what
-        // whoever made such a view has promised.
+        // SAFETY: the block holds `len` numbers. Nobody writes to memory that others see too while it is read here: that
+        // is what whoever made such a view has promised.
         unsafe { std::slice::from_raw_parts(self.start(), self.len) }
     }
 }
 
 impl<T: Number> DerefMut for Flat<T> {
-    #[expect(unsafe_code, reason = "writing an array of aligned lines as the numbers that it is made of")]
+    #[expect(unsafe_code, reason = "writing memory as the numbers that it is made of")]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`; the exclusive borrow of `self` covers the whole buffer.
-        unsafe { std::slice::from_raw_parts_mut(self.start_mut(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.len) }
     }
 }
 
@@ -232,16 +198,6 @@ impl<T: Number> PartialEq for Flat<T> {
 #[cfg(test)]
 mod tests {
     use super::Flat;
-
-    #[test]
-    fn a_buffer_that_asks_for_large_pages_is_a_buffer_like_any_other() {
-        let mut large = Flat::<f32>::zeros((64 << 20) / 4 + 5);
-        assert!(large.iter().all(|value| *value == 0.0));
-        let last = large.len() - 1;
-        large[last] = 7.0;
-        let copy = large.clone();
-        assert!(copy == large && copy[last] == 7.0);
-    }
 
     #[test]
     fn a_shared_buffer_shows_what_is_written_until_it_grows() {

@@ -1,29 +1,33 @@
-//! Large pages for large buffers.
+//! Large pages for buffers that are not small.
 //!
-//! A message touches parameters here and there. In a large buffer each of them is on a page of its own, and finding the page
-//! takes longer than the rest: 64 million parameters took 64 million elements a second, with large pages 101 million.
+//! A step walks over megabytes of parameters and of what goes with them, and a message touches them here and there. On small pages
+//! each of those has to be found in a table that is itself too large for a core to remember.
 
-use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
-/// Smaller buffers gain nothing that shows.
-#[cfg(target_os = "linux")]
-const LEAST_BYTES: usize = 64 << 20;
+/// Bytes of a large page.
+pub(crate) const SIZE: usize = 2 << 20;
 
-/// Asks for large pages for room that nobody has written to yet. Whether there are any is up to the system.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "advice to the system, which no safe function gives")]
-pub(crate) fn ask_for<T>(room: &mut [MaybeUninit<T>]) {
-    const LARGE: usize = 2 << 20;
-    let bytes = size_of_val(room);
-    if bytes < LEAST_BYTES {
-        return;
-    }
-    let start = room.as_mut_ptr().cast::<u8>();
-    let before = start.align_offset(LARGE);
-    let whole = (bytes - before.min(bytes)) / LARGE * LARGE;
-    // SAFETY: the range lies within the room, and advice changes no content. A refusal leaves the pages as they are.
-    unsafe { libc::madvise(start.wrapping_add(before).cast(), whole, libc::MADV_HUGEPAGE) };
+/// Buffers that fill less than half a page are left alone.
+const LEAST_BYTES: usize = SIZE / 2;
+
+/// The bytes of large pages that hold as many; none if they are not worth one.
+pub(crate) fn whole(bytes: usize) -> Option<usize> {
+    (cfg!(target_os = "linux") && bytes >= LEAST_BYTES).then(|| bytes.checked_next_multiple_of(SIZE)).flatten()
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn ask_for<T>(_: &mut [MaybeUninit<T>]) {}
+/// Asks for large pages for room that nobody has written to yet. Whether there are any is up to the system.
+///
+/// # Safety
+///
+/// As many bytes from `start` on belong to the caller.
+#[expect(unsafe_code, reason = "advice to the system, which no safe function gives")]
+pub(crate) unsafe fn ask_for(start: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: memory of the caller, and advice changes no content. A refusal leaves the pages as they are.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
+}

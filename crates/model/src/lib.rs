@@ -11,6 +11,7 @@
 //! - [`Factors`]: what replicas of a process show each other in place of a gradient.
 
 mod batch;
+mod block;
 mod factors;
 mod flat;
 mod large_pages;
@@ -20,6 +21,7 @@ mod state;
 mod vectorize;
 
 pub use batch::{Batch, Targets};
+pub use block::NoMemory;
 pub use factors::{FactorSum, Factors, Part, SharedFactors};
 pub use flat::{Flat, Number};
 pub use model::{Error, Loss, Model, Passed, Progress, TakeUpdate, train_in_turn, update_in_turn};

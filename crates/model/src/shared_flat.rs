@@ -1,67 +1,40 @@
-use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::flat::{Line, Number};
-use crate::{Flat, flat};
-
-/// Lines that several buffers lie over.
-pub(crate) struct SharedLines<T>(Arc<Vec<UnsafeCell<Line<T>>>>);
-
-impl<T> Clone for SharedLines<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-#[expect(unsafe_code, reason = "threads that take turns at the same memory")]
-// SAFETY: plain numbers, and whoever looks at them from several threads has promised to keep writers and readers of any
-// range apart (`SharedFlat::view`, `SharedFlat::part_mut`).
-unsafe impl<T: Send + Sync> Sync for SharedLines<T> {}
-
-#[expect(unsafe_code, reason = "as for `Sync`: an `Arc` asks for both")]
-// SAFETY: as for `Sync`.
-unsafe impl<T: Send + Sync> Send for SharedLines<T> {}
-
-impl<T> SharedLines<T> {
-    pub(crate) fn start(&self) -> *mut T {
-        UnsafeCell::raw_get(self.0.as_ptr()).cast()
-    }
-}
+use crate::Flat;
+use crate::block::Block;
+use crate::flat::Number;
 
 /// Memory of a [`Flat`] that several threads use in turns: each has a view of it, or works on parts of it.
 ///
 /// What keeps their turns apart is theirs to bring, such as a barrier.
 pub struct SharedFlat<T = f32> {
-    lines: SharedLines<T>,
+    memory: Arc<Block<T>>,
     len: usize,
 }
 
 /// The same memory.
 impl<T> Clone for SharedFlat<T> {
     fn clone(&self) -> Self {
-        Self { lines: self.lines.clone(), len: self.len }
+        Self { memory: self.memory.clone(), len: self.len }
     }
 }
 
 impl<T: Number> From<Flat<T>> for SharedFlat<T> {
     fn from(flat: Flat<T>) -> Self {
-        let (lines, len) = flat.into_lines();
-        debug_assert!(lines.len() * flat::LINE >= len, "lines for all numbers");
-        // The same memory: a cell is as large as what is in it.
-        let lines = lines.into_iter().map(UnsafeCell::new).collect();
-        Self { lines: SharedLines(Arc::new(lines)), len }
+        let len = flat.len();
+        Self { memory: flat.into_memory(), len }
     }
 }
 
 impl<T: Number> SharedFlat<T> {
     /// The memory of a buffer that others see already.
-    pub(crate) fn of(lines: SharedLines<T>, len: usize) -> Self {
-        Self { lines, len }
+    pub(crate) fn of(memory: Arc<Block<T>>, len: usize) -> Self {
+        Self { memory, len }
     }
 
     pub(crate) fn into_flat(self) -> Flat<T> {
-        Flat::over(self.lines, self.len)
+        Flat::over(self.memory, self.len)
     }
 
     /// A buffer over the same memory.
@@ -73,7 +46,7 @@ impl<T: Number> SharedFlat<T> {
     /// [`Flat::parts`].
     #[expect(unsafe_code, reason = "the promise is the caller's")]
     pub unsafe fn view(&self) -> Flat<T> {
-        Flat::over(self.lines.clone(), self.len)
+        Flat::over(self.memory.clone(), self.len)
     }
 
     /// How many numbers there are; looks at none of them.
@@ -95,7 +68,7 @@ impl<T: Number> SharedFlat<T> {
     pub unsafe fn part(&self, range: Range<usize>) -> &[T] {
         self.expect_inside(&range);
         // SAFETY: inside, and nobody writes it.
-        unsafe { std::slice::from_raw_parts(self.lines.start().add(range.start), range.len()) }
+        unsafe { std::slice::from_raw_parts(self.memory.start().add(range.start), range.len()) }
     }
 
     /// A part, to be written.
@@ -108,7 +81,7 @@ impl<T: Number> SharedFlat<T> {
     pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [T] {
         self.expect_inside(&range);
         // SAFETY: inside, and nobody else uses it.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.start().add(range.start), range.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(range.start), range.len()) }
     }
 
     fn expect_inside(&self, range: &Range<usize>) {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use paceline_data::{Loader, LoaderOptions, Normaliser};
 use paceline_exchange::sharing::Encodes;
 use paceline_exchange::{Encoder, Sent, Threshold, add_into, decode_into};
-use paceline_model::{Batch, Loss, Model, Progress, State, TakeUpdate};
+use paceline_model::{Batch, Flat, Loss, Model, Progress, State, TakeUpdate};
 
 use crate::exchange::Tally;
 use crate::health::not_finite;
@@ -23,7 +23,7 @@ const UNREACHED: f32 = f32::MAX;
 
 /// Puts an update into the residual part by part.
 struct Absorb<'a> {
-    encoder: &'a mut Encoder,
+    encoder: &'a mut Encoder<Flat>,
     /// What the update counts for.
     share: f32,
 }
@@ -44,7 +44,7 @@ pub struct SharedReplica {
     loader: Loader,
     options: SharedOptions,
     state: State,
-    encoder: Encoder,
+    encoder: Encoder<Flat>,
     threshold: Threshold,
     /// Workers that this replica stands for, and those of all replicas.
     own: u32,
@@ -86,7 +86,7 @@ impl SharedReplica {
             },
         )?;
         let state = trainer.network().initial_state();
-        let encoder = Encoder::new(vec![0.0; state.parameters.len()])?;
+        let encoder = Encoder::new(Flat::zeros(state.parameters.len()))?;
         let threshold = Threshold::new(options.threshold)?;
         let model = Threaded::new(trainer.network(), threads);
         Ok(Self {
@@ -217,8 +217,8 @@ impl SharedReplica {
     pub fn adopt(&mut self, bytes: &[u8], void: Option<&[&[u8]]>) -> Result<(), String> {
         adopt_into(bytes, &mut self.state, &mut [])?;
         let mut residual = match void {
-            Some(_) => self.encoder.residual().to_vec(),
-            None => vec![0.0; self.state.parameters.len()],
+            Some(_) => Flat::from_slice(self.encoder.residual()),
+            None => Flat::zeros(self.state.parameters.len()),
         };
         for message in void.unwrap_or_default() {
             add_into(message, &mut residual).map_err(|error| error.to_string())?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::{Clipping, Encoder, Threshold, add_into, decode_into};
-use paceline_model::State;
+use paceline_model::{Flat, State};
 
 pub use options::{Combine, SharedOptions};
 pub use traffic::Traffic;
@@ -32,7 +32,7 @@ pub struct Shared {
     sum_beyond: usize,
     max_ahead: u64,
     clipping: Option<Clipping>,
-    encoder: Encoder,
+    encoder: Encoder<Flat>,
     threshold: Threshold,
     inbox: Receiver<Arc<[u8]>>,
     message: Vec<u8>,
@@ -88,7 +88,7 @@ impl Shared {
                 sum_beyond: options.sum_beyond,
                 max_ahead: options.max_ahead,
                 clipping: options.clipping,
-                encoder: Encoder::new(vec![0.0; state.parameters.len()])?,
+                encoder: Encoder::new(Flat::zeros(state.parameters.len()))?,
                 threshold: Threshold::new(options.threshold)?,
                 inbox,
                 message: Vec::new(),
@@ -251,7 +251,7 @@ impl Exchange for Shared {
         // Fewer replicas than there were take over what the others had not sent; nothing is lost.
         let mine = kept.iter().skip(self.me).step_by(self.team.inboxes.len());
         let length = state.parameters.len();
-        let mut residual = vec![0.0; length];
+        let mut residual = Flat::zeros(length);
         for kept in mine.filter_map(|memory| memory.get(RESIDUAL)).filter(|kept| kept.len() == length) {
             residual.iter_mut().zip(kept).for_each(|(sum, kept)| *sum += kept);
         }

@@ -1,4 +1,5 @@
 use paceline_exchange::{Clipped, Encoder, Form, Sent};
+use paceline_model::Flat;
 use serde::{Deserialize, Serialize};
 
 /// What a replica has sent in the steps since it was last asked, and what it keeps back.
@@ -49,7 +50,7 @@ impl Tally {
     }
 
     /// The report, and a new beginning; nothing to report without a step.
-    pub(crate) fn take(&mut self, encoder: &Encoder) -> Option<Traffic> {
+    pub(crate) fn take(&mut self, encoder: &Encoder<Flat>) -> Option<Traffic> {
         let Self { steps, sparsity, bytes, threshold, form, clipped } = std::mem::take(self);
         let norms = if steps > 0 { encoder.norms() } else { return None };
         Some(Traffic {
@@ -67,13 +68,14 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use paceline_exchange::{Encoder, Form};
+    use paceline_model::Flat;
 
     use super::{Tally, Traffic};
 
     #[test]
     fn a_report_is_the_mean_since_the_last_one() {
         let (mut tally, mut message) = (Tally::default(), Vec::new());
-        let mut encoder = Encoder::new(vec![0.0; 4]).expect("a short residual");
+        let mut encoder = Encoder::new(Flat::zeros(4)).expect("a short residual");
         assert_eq!(tally.take(&encoder), None);
         let mut bytes = 0;
         for (update, threshold) in [([1.0, 0.0, -1.0, 0.0], 0.5), ([0.0, 0.0, 0.0, 0.1], 2.0)] {
