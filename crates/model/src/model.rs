@@ -110,14 +110,18 @@ pub trait Model: Send {
 
     /// [`Self::update_and_apply`] of a factored part, of whose gradient replicas have shown their factors. What is in
     /// `state.gradient` means nothing, before and after; it need not be longer than the part.
+    ///
+    /// Stretch by stretch `done` is told what has been updated: whoever uses it next finds it in the cache then, and may
+    /// change it.
     fn update_from_factors(
         &mut self,
         state: &mut State,
         range: std::ops::Range<usize>,
         sum: FactorSum<'_>,
         progress: Progress,
+        done: &mut dyn FnMut(std::ops::Range<usize>),
     ) {
-        let _ = (state, range, sum, progress);
+        let _ = (state, range, sum, progress, done);
         unreachable!("a model without factored parts");
     }
 

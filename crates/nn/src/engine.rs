@@ -139,13 +139,24 @@ impl Model for Engine {
         self.executor.factored_gradient(batch, parameters, running, gradient, passed)
     }
 
-    fn update_from_factors(&mut self, state: &mut State, range: Range<usize>, sum: FactorSum<'_>, progress: Progress) {
+    fn update_from_factors(
+        &mut self,
+        state: &mut State,
+        range: Range<usize>,
+        sum: FactorSum<'_>,
+        progress: Progress,
+        done: &mut dyn FnMut(Range<usize>),
+    ) {
         let State { parameters, gradient, slots, .. } = state;
         let remembered = slots.first().map_or(&[][..], |slot| slot.part(range.clone()));
         let (next, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
         self.executor.gradient_of_factors(&range, sum, progress.iteration, next, gradient);
-        let parameters = parameters.part_mut(range.clone());
-        self.segments.step(Place { parameters, gradient, slots, range }, sum.weight, progress);
+        for chunk in chunks(&range) {
+            let gradient = &mut gradient[chunk.start - range.start..chunk.end - range.start];
+            let parameters = parameters.part_mut(chunk.clone());
+            self.segments.step(Place { parameters, gradient, slots, range: chunk.clone() }, sum.weight, progress);
+            done(chunk);
+        }
     }
 
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
@@ -209,6 +220,14 @@ impl Take<f32> for Step<'_> {
 /// stay in the first-level cache.
 const HANDED_OUT: usize = 2048;
 
+/// A part in stretches that are handed out at a time.
+fn chunks(part: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = *part;
+    let after = move |start: &usize| Some((start + 1).next_multiple_of(HANDED_OUT));
+    let starts = std::iter::successors(Some(start), after).take_while(move |start| *start < end);
+    starts.map(move |start| start..end.min((start + 1).next_multiple_of(HANDED_OUT)))
+}
+
 /// Hands out the update of each part as soon as its gradient is there.
 struct HandOut<'a> {
     step: Step<'a>,
@@ -222,10 +241,7 @@ impl Take<f32> for HandOut<'_> {
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
         let Step { segments, slots, weight, progress } = &mut self.step;
-        let mut start = part.start;
-        while start < part.end {
-            let chunk = start..part.end.min((start + 1).next_multiple_of(HANDED_OUT));
-            start = chunk.end;
+        for chunk in chunks(&part) {
             let inner = chunk.start - part.start..chunk.end - part.start;
             let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
             let place = Place { parameters, gradient: &mut *gradient, slots, range: chunk.clone() };

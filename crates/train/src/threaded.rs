@@ -99,8 +99,15 @@ impl Model for Threaded {
         }
     }
 
-    fn update_from_factors(&mut self, state: &mut State, range: Range<usize>, sum: FactorSum<'_>, progress: Progress) {
-        self.engine.update_from_factors(state, range, sum, progress);
+    fn update_from_factors(
+        &mut self,
+        state: &mut State,
+        range: Range<usize>,
+        sum: FactorSum<'_>,
+        progress: Progress,
+        done: &mut dyn FnMut(Range<usize>),
+    ) {
+        self.engine.update_from_factors(state, range, sum, progress, done);
     }
 
     fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {

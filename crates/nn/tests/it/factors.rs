@@ -70,7 +70,7 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
     for (at, Part { range, is_factored }) in parts.iter().cloned().enumerate().rev() {
         let replica = &mut replicas[at % 3];
         if is_factored {
-            replica.update_from_factors(state, range, sum(&factors, weight), progress);
+            replica.update_from_factors(state, range, sum(&factors, weight), progress, &mut |_| {});
         } else {
             state.gradient[range.clone()].copy_from_slice(&gradient[range.clone()]);
             replica.update_and_apply(state, range, weight, progress);
@@ -188,7 +188,13 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let read = |shown: &SharedFactors| Factors { examples: shown.examples, values: unsafe { shown.values.view() } };
     let factors = [read(&shown.expect("factors"))];
     for Part { range, .. } in &factored {
-        replica.update_from_factors(&mut expected, range.clone(), sum(&factors, batch.weight()), progress);
+        let (sum, mut done) = (sum(&factors, batch.weight()), range.start);
+        let mut tell = |stretch: std::ops::Range<usize>| {
+            assert!(stretch.start == done && !stretch.is_empty(), "{stretch:?} after {done}");
+            done = stretch.end;
+        };
+        replica.update_from_factors(&mut expected, range.clone(), sum, progress, &mut tell);
+        assert_eq!(done, range.end);
     }
 
     // Each part as soon as it was passed, by another that has the same parameters.
@@ -206,7 +212,8 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let mut update = |shown: &SharedFactors, from: usize| {
         told += 1;
         while let Some(Part { range, .. }) = left.pop_if(|part| part.range.start >= from) {
-            helper.update_from_factors(&mut others, range, sum(&[read(shown)], batch.weight()), progress);
+            let factors = [read(shown)];
+            helper.update_from_factors(&mut others, range, sum(&factors, batch.weight()), progress, &mut |_| {});
             updated_at.push(told);
         }
     };

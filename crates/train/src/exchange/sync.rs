@@ -119,7 +119,8 @@ impl Exchange for Synchronous {
         weight: f32,
         progress: Progress,
     ) {
-        model.update_from_factors(state, part, FactorSum { factors: &self.shown, weight, number: 0 }, progress);
+        let sum = FactorSum { factors: &self.shown, weight, number: 0 };
+        model.update_from_factors(state, part, sum, progress, &mut |_| {});
     }
 
     fn gather(&mut self, state: &mut State, part: Range<usize>) {

@@ -279,29 +279,37 @@ impl Exchange for Averaging {
         _: f32,
         progress: Progress,
     ) {
-        let Round { own, weights, shown, claimed, turn, .. } = &self.round;
-        for (number, state) in self.states.iter_mut().enumerate() {
-            let shown = match turn {
-                Turn::Own(_) => own.as_ref().filter(|_| number == self.me),
-                Turn::Round => shown.get(number).filter(|_| claimed[number]),
-            };
-            if let Some(Shown { weight, factors }) = shown.filter(|shown| shown.factors.examples > 0) {
-                let sum = FactorSum { factors: std::slice::from_ref(factors), weight: *weight, number };
-                model.update_from_factors(state, part.clone(), sum, progress);
-            }
+        let Self { me, team, round, states, .. } = self;
+        let Round { own, weights, shown, claimed, turn, .. } = &*round;
+        let mut step = |number: usize, Shown { weight, factors }: &Shown, done: &mut dyn FnMut(Range<usize>)| {
+            let sum = FactorSum { factors: std::slice::from_ref(factors), weight: *weight, number };
+            model.update_from_factors(&mut states[number], part.clone(), sum, progress, done);
+        };
+        if let Turn::Own(piece) = turn {
+            let own = own.as_ref().expect("who takes a step of its own has shown something");
+            step(*me, own, &mut |_| {});
+            team.marks.finish(*piece, *me, self.number);
+            self.work.nudge();
+            return;
         }
-        match turn {
-            Turn::Own(piece) => {
-                self.team.marks.finish(*piece, self.me, self.number);
-                self.work.nudge();
+        let mut average = |range| {
+            #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
+            // SAFETY: as for other pieces: all replicas have passed this one, nobody else has taken it, and whoever was
+            // taking a step in it is done, this replica in what it has told.
+            unsafe {
+                team.average_parameters(weights, range);
             }
-            Turn::Round => {
-                #[expect(unsafe_code, reason = "means are written where they belong, in the buffers of all replicas")]
-                // SAFETY: as for other pieces: all replicas have passed this one, nobody else has taken it, and whoever was
-                // taking a step in it is done.
-                unsafe {
-                    self.team.average_parameters(weights, part);
-                }
+        };
+        // The last of the steps leaves what is averaged next in the cache.
+        let is_left = |(number, shown): &(usize, &Shown)| claimed[*number] && shown.factors.examples > 0;
+        let mut left = shown.iter().enumerate().filter(is_left).peekable();
+        if left.peek().is_none() {
+            return average(part);
+        }
+        while let Some((number, shown)) = left.next() {
+            match left.peek() {
+                Some(_) => step(number, shown, &mut |_| {}),
+                None => step(number, shown, &mut average),
             }
         }
     }
