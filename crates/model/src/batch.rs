@@ -56,4 +56,75 @@ impl Batch {
     pub fn row(&self, row: usize) -> &[f32] {
         &self.features[row * self.width..(row + 1) * self.width]
     }
+
+    /// Moves the last rows of another batch of the same source and epoch to the end of this one.
+    ///
+    /// # Panics
+    ///
+    /// If the other has fewer, or is of another kind.
+    pub fn take_last(&mut self, rows: usize, other: &mut Batch) {
+        let left = other.examples().checked_sub(rows).expect("as many rows in the other batch");
+        if self.indices.is_empty() {
+            (self.epoch, self.width) = (other.epoch, other.width);
+            self.targets = other.targets.none_of_them();
+            self.weights = other.weights.as_ref().map(|_| Vec::new());
+        }
+        assert_eq!((self.epoch, self.width), (other.epoch, other.width), "batches of one source and epoch");
+        self.indices.extend(other.indices.drain(left..));
+        self.features.extend(other.features.drain(left * other.width..));
+        match (&mut self.targets, &mut other.targets) {
+            (Targets::None, Targets::None) => {}
+            (Targets::Classes(to), Targets::Classes(from)) => to.extend(from.drain(left..)),
+            (Targets::Values { values: to, width: to_width }, Targets::Values { values: from, width })
+                if to_width == width =>
+            {
+                to.extend(from.drain(left * *width..));
+            }
+            _ => panic!("targets of one kind"),
+        }
+        match (&mut self.weights, &mut other.weights) {
+            (None, None) => {}
+            (Some(to), Some(from)) => to.extend(from.drain(left..)),
+            _ => panic!("weights in both or in none"),
+        }
+    }
+}
+
+impl Targets {
+    /// The same kind, of no example.
+    fn none_of_them(&self) -> Targets {
+        match self {
+            Targets::None => Targets::None,
+            Targets::Classes(_) => Targets::Classes(Vec::new()),
+            Targets::Values { width, .. } => Targets::Values { width: *width, values: Vec::new() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, Targets};
+
+    fn batch(indices: &[u64], targets: Targets, weights: Option<Vec<f32>>) -> Batch {
+        let features = indices.iter().flat_map(|index| [*index as f32, 0.5 + *index as f32]).collect();
+        Batch { epoch: 3, indices: indices.to_vec(), width: 2, features, targets, weights }
+    }
+
+    #[test]
+    fn rows_that_move_take_all_that_is_theirs_with_them() {
+        let classes = |classes: &[u32]| Targets::Classes(classes.to_vec());
+        let mut from = batch(&[4, 5, 6], classes(&[0, 1, 2]), Some(vec![1.0, 2.0, 3.0]));
+        let mut to = batch(&[1], classes(&[7]), Some(vec![4.0]));
+        to.take_last(2, &mut from);
+        assert_eq!(from, batch(&[4], classes(&[0]), Some(vec![1.0])));
+        assert_eq!(to, batch(&[1, 5, 6], classes(&[7, 1, 2]), Some(vec![4.0, 2.0, 3.0])));
+        to.take_last(0, &mut from);
+        assert_eq!((to.examples(), from.examples()), (3, 1));
+        let values = |values: &[f32]| Targets::Values { width: 3, values: values.to_vec() };
+        let mut from = batch(&[8, 9], values(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), None);
+        let mut empty = Batch::empty();
+        empty.take_last(1, &mut from);
+        assert_eq!(from, batch(&[8], values(&[1.0, 2.0, 3.0]), None));
+        assert_eq!(empty, batch(&[9], values(&[4.0, 5.0, 6.0]), None));
+    }
 }

@@ -149,8 +149,16 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });
     }
-    // Without a shuffle the order says who sees what.
-    let deal = if matches!(options.mode, Mode::Shared(_)) && options.shuffle { Deal::Free } else { Deal::Own };
+    let deal = match options.mode {
+        // Without a shuffle the order says who sees what.
+        _ if !options.shuffle => Deal::Own,
+        Mode::Shared(_) => Deal::Free,
+        // What a worker takes is what the job says, unless that says what all take.
+        Mode::Averaging(averaging) if averaging.balance && options.global_batch.is_some() => {
+            Deal::by_speed(options.workers)
+        }
+        _ => Deal::Own,
+    };
     Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
 }
 

@@ -1,20 +1,32 @@
 //! Hands the minibatches of a stretch to the replicas, and ends it for all of them after the same step.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use paceline_data::Epoch;
 use paceline_model::Batch;
 
 use crate::Error;
 use crate::halt::Halt;
+use crate::shares::Shares;
 
 /// Which replica gets which part of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Deal {
     /// Each its own.
     Own,
     /// Whoever is free the one that is furthest behind: a replica whose core is slow for a while gets fewer.
     Free,
+    /// Each its own, which is more of a step or less of it, by how fast it is.
+    BySpeed(Arc<Mutex<Shares>>),
+}
+
+impl Deal {
+    /// More or less for each of so many replicas; as much at first.
+    pub(crate) fn by_speed(replicas: usize) -> Self {
+        Self::BySpeed(Arc::new(Mutex::new(Shares::equal(replicas))))
+    }
 }
 
 /// The minibatches of a stretch: as many parts as replicas, each from the first step to the last.
@@ -26,6 +38,8 @@ pub(crate) struct Feed {
     stride: u64,
     order: Mutex<Order>,
     parts: Vec<Mutex<Epoch>>,
+    /// By replica: what was cut for it by its speed and not taken yet.
+    cut: Mutex<Vec<VecDeque<Batch>>>,
 }
 
 /// What is handed out next.
@@ -49,17 +63,44 @@ impl Feed {
     /// Of the steps of an epoch from `from` to before `until`.
     pub(crate) fn new(parts: Vec<Epoch>, [from, until]: [u64; 2], deal: Deal, stride: u64, halt: &Halt) -> Self {
         let order = Order { next: vec![from; parts.len()], until, halts: false };
+        let cut = Mutex::new(vec![VecDeque::new(); parts.len()]);
         let parts = parts.into_iter().map(Mutex::new).collect();
-        Self { deal, halt: halt.clone(), from, stride: stride.max(1), order: Mutex::new(order), parts }
+        Self { deal, halt: halt.clone(), from, stride: stride.max(1), order: Mutex::new(order), parts, cut }
     }
 
     /// The next one for a replica; none when there are no more for it. No part is ever left behind: what has been handed
     /// out of one part is handed out of every other before the end.
     pub(crate) fn take(&self, replica: usize) -> Result<Option<Minibatch>, Error> {
         let Some((part, step)) = self.choose(replica) else { return Ok(None) };
-        // Two that come to one part at once may get each other's: both are taken, each once, and either may be called first.
-        let batch = lock(&self.parts[part]).next().transpose()?;
+        let batch = match &self.deal {
+            Deal::BySpeed(shares) => self.take_cut(part, shares)?,
+            // Two that come to one part at once may get each other's: both are taken, each once, and either may be called
+            // first.
+            Deal::Own | Deal::Free => lock(&self.parts[part]).next().transpose()?,
+        };
         Ok(batch.map(|batch| Minibatch { step, batch, part }))
+    }
+
+    /// What was cut for a replica; the next step is cut for all if there is nothing.
+    fn take_cut(&self, replica: usize, shares: &Mutex<Shares>) -> Result<Option<Batch>, Error> {
+        let mut cut = lock(&self.cut);
+        if cut[replica].is_empty() {
+            let next = self.parts.iter().filter_map(|part| lock(part).next());
+            let mut step = next.collect::<Result<Vec<Batch>, _>>()?;
+            if step.len() < self.parts.len() {
+                return Ok(None);
+            }
+            lock(shares).even_out(&mut step);
+            cut.iter_mut().zip(step).for_each(|(of, batch)| of.push_back(batch));
+        }
+        Ok(cut[replica].pop_front())
+    }
+
+    /// A replica says how long it took by itself since the last round.
+    pub(crate) fn tell_time(&self, replica: usize, took: Duration) {
+        if let Deal::BySpeed(shares) = &self.deal {
+            lock(shares).tell(replica, took);
+        }
     }
 
     /// Gives the buffers of one back.
@@ -80,8 +121,8 @@ impl Feed {
             let whole = taken.checked_next_multiple_of(self.stride).unwrap_or(taken);
             *until = (*until).min(self.from.saturating_add(whole));
         }
-        let part = match self.deal {
-            Deal::Own => replica,
+        let part = match &self.deal {
+            Deal::Own | Deal::BySpeed(_) => replica,
             Deal::Free => {
                 let parts = (0..next.len()).map(|away| (replica + away) % next.len());
                 parts.min_by_key(|part| next[*part])?
@@ -103,11 +144,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use paceline_data::{Arrays, Epoch, ExampleShape, Loader, LoaderOptions, Share, TargetShape};
     use paceline_model::Targets;
 
-    use super::{Deal, Feed};
+    use super::{Deal, Feed, Minibatch};
     use crate::halt::Halt;
 
     const STEPS: u64 = 10;
@@ -154,11 +196,32 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_longer_gets_less_of_a_step_and_nothing_is_lost() {
+        let feed = Feed::new(parts(2), [0, STEPS], Deal::by_speed(2), 1, &Halt::default());
+        let (mut seen, mut sizes) = (Vec::new(), Vec::new());
+        while let Some(of) = [1, 0].map(|replica| feed.take(replica).expect("examples")).into_iter().collect() {
+            let of: Vec<Minibatch> = of;
+            assert_eq!(of[0].step, of[1].step);
+            sizes.push([of[1].batch.examples(), of[0].batch.examples()]);
+            seen.extend(of.iter().flat_map(|minibatch| minibatch.batch.indices.clone()));
+            of.into_iter().for_each(|minibatch| feed.recycle(minibatch));
+            feed.tell_time(0, Duration::from_secs(5));
+            feed.tell_time(1, Duration::from_secs(1));
+        }
+        assert_eq!((sizes[0], sizes.len()), ([2, 2], STEPS as usize));
+        assert!(sizes.iter().all(|sizes| sizes[0] + sizes[1] == 4), "{sizes:?}");
+        assert!(sizes[5..].iter().map(|sizes| sizes[0]).sum::<usize>() <= 5, "{sizes:?}");
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..STEPS * 4), "every example once");
+    }
+
+    #[test]
     fn a_halt_comes_after_a_step_that_all_parts_have_taken() {
-        for (deal, takers) in [(Deal::Own, [0, 0, 1, 0]), (Deal::Free, [0, 0, 0, 0])] {
+        let deals = [(Deal::Own, [0, 0, 1, 0]), (Deal::Free, [0, 0, 0, 0]), (Deal::by_speed(2), [0, 0, 1, 0])];
+        for (deal, takers) in deals {
             for stride in [1, 3, 20] {
                 let halt = Halt::default();
-                let feed = Feed::new(parts(2), [0, STEPS], deal, stride, &halt);
+                let feed = Feed::new(parts(2), [0, STEPS], deal.clone(), stride, &halt);
                 let before = takers.map(|replica| take(&feed, replica).expect("more of them").0);
                 halt.pause();
                 let mut all = before.to_vec();

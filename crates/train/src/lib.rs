@@ -31,6 +31,7 @@ mod rounds;
 mod run;
 mod saved;
 mod scores;
+mod shares;
 mod sharing;
 mod team;
 mod threaded;

@@ -200,7 +200,7 @@ impl Run<'_> {
         let mut last = vec![Loss::default(); self.team.members.len()];
         let (mut mark, mut since, mut newest) = (Instant::now(), 0, 0);
         // Where each has its own part of every step the first speaks for all; where it may get none, whoever is ahead does.
-        let anybody_speaks = self.team.deal == Deal::Free;
+        let anybody_speaks = matches!(self.team.deal, Deal::Free);
         let Self { team, told, examples, halt, .. } = self;
         team.run(stretch, &kept, &mut |taken: Taken| {
             if stretch.pause_at.is_some_and(|at| Instant::now() >= at) {

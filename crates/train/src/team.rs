@@ -80,7 +80,7 @@ impl Team {
     pub(crate) fn run(&mut self, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
         let parts = self.members.iter().map(|member| member.loader.epoch(stretch.epoch, stretch.from)).collect();
         let steps = [stretch.from, stretch.until];
-        let feed = Feed::new(parts, steps, self.deal, self.stride, &self.halt);
+        let feed = Feed::new(parts, steps, self.deal.clone(), self.stride, &self.halt);
         let before = self.first().worker.progress.iteration;
         self.take_steps(&feed, stretch, kept, tell)?;
         let next = feed.end();
@@ -158,6 +158,9 @@ impl Member {
             let report = worker.step(batch)?;
             if !report.loss.sum.is_finite() {
                 return Err(not_finite(&worker.state, worker.progress, batch, report.loss.mean(), kept));
+            }
+            if let Some(took) = worker.exchange.own_time() {
+                feed.tell_time(index, took);
             }
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;

@@ -14,6 +14,7 @@ mod sync;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 pub use averaging::{Averaging, AveragingOptions};
 pub use outer::Outer;
@@ -108,6 +109,12 @@ pub trait Exchange: Send {
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
 
+    /// How long this replica took by itself from the last round to this one, where replicas wait for each other; none if
+    /// there was no round since this was last asked.
+    fn own_time(&mut self) -> Option<Duration> {
+        None
+    }
+
     /// What was sent since this was last asked, in modes that send messages. Looks at every parameter: not for every step.
     fn traffic(&mut self) -> Option<Traffic> {
         None
@@ -196,6 +203,10 @@ impl Exchange for Box<dyn Exchange> {
 
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error> {
         (**self).settle(state)
+    }
+
+    fn own_time(&mut self) -> Option<Duration> {
+        (**self).own_time()
     }
 
     fn traffic(&mut self) -> Option<Traffic> {

@@ -17,16 +17,21 @@ use paceline_train::{
 };
 use serde_json::Value;
 
-const EVERY_STEP: Mode = Mode::Averaging(AveragingOptions {
-    frequency: 1,
-    average_updater: Some(true),
+const EVERY_STEP: Mode =
+    Mode::Averaging(AveragingOptions { frequency: 1, average_updater: Some(true), ..EQUAL_SHARES });
+
+/// What each gets does not depend on how fast it is, so that runs can be compared.
+const EQUAL_SHARES: AveragingOptions = AveragingOptions {
+    frequency: 3,
+    average_updater: None,
     overlap: false,
     outer: Outer::None,
+    balance: false,
     report_score: true,
-});
+};
 
 fn averaging(frequency: u64) -> Mode {
-    Mode::Averaging(AveragingOptions { frequency, ..AveragingOptions::default() })
+    Mode::Averaging(AveragingOptions { frequency, ..EQUAL_SHARES })
 }
 
 fn shared() -> Mode {
@@ -139,8 +144,8 @@ fn every_mode_gives_the_same_bits_on_every_run() {
 #[test]
 fn it_makes_no_difference_whether_parts_are_exchanged_early() {
     let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };
-    let with_outer = AveragingOptions { frequency: 2, outer, ..AveragingOptions::default() };
-    let own_slots = AveragingOptions { average_updater: Some(false), ..AveragingOptions::default() };
+    let with_outer = AveragingOptions { frequency: 2, outer, ..EQUAL_SHARES };
+    let own_slots = AveragingOptions { average_updater: Some(false), ..EQUAL_SHARES };
     for mode in [averaging(1), averaging(3), Mode::Averaging(with_outer), Mode::Averaging(own_slots), Mode::Sync] {
         for workers in [2, 3, 9] {
             let run = |constraint: Option<Constraint>| {
@@ -298,7 +303,7 @@ fn threads_of_one_replica_do_what_as_many_that_step_together_do() {
 fn a_team_that_is_stopped_goes_on_with_the_same_bytes() {
     // Nesterov's way, and updaters that nobody else has seen, must be in the checkpoint.
     let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };
-    let alone = AveragingOptions { frequency: 2, average_updater: Some(false), outer, ..AveragingOptions::default() };
+    let alone = AveragingOptions { frequency: 2, average_updater: Some(false), outer, ..EQUAL_SHARES };
     for mode in [Mode::Sync, averaging(2), Mode::Averaging(alone)] {
         let trainer = |folder: &Path, resume| {
             let output = Some(folder.to_owned());

@@ -6,6 +6,7 @@ mod replicas;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub use options::AveragingOptions;
 use paceline_model::{FactorSum, Flat, Model, Part, Progress, SharedFactors, State};
@@ -42,6 +43,10 @@ pub struct Averaging {
     round: Round,
     /// The number of this round, from 1.
     number: u64,
+    /// When this round began for this replica.
+    began: Option<Instant>,
+    /// How long it took by itself, once that is known.
+    took: Option<Duration>,
     /// The states of all replicas; gradients are room for those of a part.
     states: Vec<State>,
 }
@@ -94,6 +99,8 @@ impl Averaging {
             unfactored: 0..0,
             round: Round::default(),
             number: 1,
+            began: None,
+            took: None,
             states: Vec::new(),
         };
         CommonWork::team(replicas, team.piece_lengths(), gate).into_iter().enumerate().map(member).collect()
@@ -102,6 +109,11 @@ impl Averaging {
     /// Whether a round comes after this step.
     fn is_last_step(&self) -> bool {
         self.steps + 1 == self.options.frequency
+    }
+
+    /// From here on this replica works for all.
+    fn stop_clock(&mut self) {
+        self.took = self.began.take().map(|began| began.elapsed());
     }
 
     /// Averages a piece that was taken.
@@ -199,6 +211,15 @@ impl Exchange for Averaging {
         "averaging"
     }
 
+    fn begin_step(&mut self, _: &mut State, _: u64) -> Result<(), Error> {
+        self.began = self.began.or_else(|| Some(Instant::now()));
+        Ok(())
+    }
+
+    fn own_time(&mut self) -> Option<Duration> {
+        self.took.take()
+    }
+
     fn steps_alone(&self) -> bool {
         !(self.is_last_step() && self.team.has_factored())
     }
@@ -226,6 +247,7 @@ impl Exchange for Averaging {
     }
 
     fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
+        self.stop_clock();
         if std::mem::take(&mut self.has_shown) {
             self.unfactored = 0..self.team.unfactored.len();
             #[expect(unsafe_code, reason = "what the model of this replica has computed is read where it lies")]
@@ -321,6 +343,7 @@ impl Exchange for Averaging {
         if !steps_alone {
             self.close_round()?;
         } else if self.steps == self.options.frequency {
+            self.stop_clock();
             self.whole_round()?;
         }
         Ok(Exchanged::default())
@@ -329,6 +352,7 @@ impl Exchange for Averaging {
     fn settle(&mut self, _: &mut State) -> Result<Exchanged, Error> {
         // All replicas take as many steps, so either all have something left or none has.
         if self.steps > 0 {
+            self.began = None;
             self.whole_round()?;
         }
         Ok(Exchanged::default())
