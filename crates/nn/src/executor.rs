@@ -76,8 +76,9 @@ pub(crate) struct Executor<K: Kernels> {
     pub(crate) seconds: Option<Vec<[f64; 2]>>,
 }
 
-/// Batch sizes change little: the full one, the short last one, one for evaluation.
-const CACHED_PLANS: usize = 8;
+/// Batch sizes change little: the full one, the short last one, one for evaluation; and a few of each purpose where a step is
+/// shared out by speed.
+const CACHED_PLANS: usize = 32;
 
 impl<K: Kernels> Executor<K> {
     pub(crate) fn new(network: Network, kernels: K) -> Self {

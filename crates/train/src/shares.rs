@@ -12,7 +12,7 @@ use paceline_model::Batch;
 pub(crate) struct Shares {
     /// Together 1.
     of: Vec<f64>,
-    /// What each is to get more than it got, in examples: a step is cut into whole ones.
+    /// What each is to get more than it got since the last round, in examples: a step is cut into groups.
     owed: Vec<f64>,
     /// How long each took by itself in this round, once it has said so.
     took: Vec<Option<Duration>>,
@@ -24,8 +24,9 @@ const GAIN: f64 = 0.2;
 /// No share is smaller than this part of an equal one: nobody is left out, whatever happened to it.
 const LEAST: f64 = 0.2;
 
-/// The most examples that go together: kernels like multiples of it.
-const TOGETHER: usize = 4;
+/// The most examples that go together. Kernels take as many at once: a minibatch of another size costs them up to a quarter more an
+/// example, which is more than most cores differ by.
+const TOGETHER: usize = 16;
 
 impl Shares {
     /// As much for each of so many replicas.
@@ -39,6 +40,8 @@ impl Shares {
         self.took[replica] = Some(took.max(Duration::from_nanos(1)));
         let Some(took) = self.took.iter().copied().collect::<Option<Vec<Duration>>>() else { return };
         self.took.fill(None);
+        // What is owed from round to round is a part of a group, and comes of the shares themselves.
+        self.owed.fill(0.0);
         let logs: Vec<f64> = took.iter().map(|took| took.as_secs_f64().ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         self.of.iter_mut().zip(logs).for_each(|(share, log)| *share *= (GAIN * (mean - log)).exp());
@@ -55,15 +58,19 @@ impl Shares {
 
     /// Cuts a step of so many examples: how many each gets.
     fn cut(&mut self, examples: usize) -> Vec<usize> {
-        let together = (examples / self.of.len() / 16).clamp(1, TOGETHER);
+        let equal = examples / self.of.len();
+        let together = (equal / 4).checked_ilog2().map_or(1, |log| TOGETHER.min(1 << log));
         let (mut wanted, mut given) = (0.0, 0);
-        let last = self.of.len() - 1;
+        let count = self.of.len();
         let cut = |(replica, (share, owed)): (usize, (&f64, &mut f64))| {
             let own = share * examples as f64 + *owed;
             wanted += own;
-            let end = match replica == last {
+            // Groups move; who is as fast as the others gets exactly as much.
+            let equal = examples * (replica + 1) / count;
+            let moved = ((wanted - equal as f64) / together as f64).round() as isize * together as isize;
+            let end = match replica + 1 == count {
                 true => examples,
-                false => ((wanted / together as f64).round().max(0.0) as usize * together).clamp(given, examples),
+                false => equal.saturating_add_signed(moved).clamp(given, examples),
             };
             let gets = end - given;
             (given, *owed) = (end, own - gets as f64);
@@ -118,8 +125,8 @@ mod tests {
     #[test]
     fn who_is_as_fast_as_the_others_gets_as_much() {
         let mut shares = Shares::equal(3);
-        assert_eq!(evened(&mut shares, &[40, 40, 40]), [40, 40, 40]);
-        assert_eq!(evened(&mut shares, &[40, 20, 0]), [20, 20, 20], "a short last step");
+        assert_eq!(evened(&mut shares, &[50, 50, 50]), [50, 50, 50]);
+        assert_eq!(evened(&mut shares, &[50, 10, 0]), [20, 20, 20], "a short last step");
         assert_eq!(evened(&mut shares, &[0, 0, 0]), [0, 0, 0]);
         (0..3).for_each(|replica| shares.tell(replica, Duration::from_millis(7)));
         assert_eq!(evened(&mut shares, &[64, 64, 64]), [64, 64, 64]);
@@ -142,7 +149,7 @@ mod tests {
             }
             let times = [0, 1, 2].map(|replica| sums[replica] as f64 * paces[replica]);
             let mean = times.iter().sum::<f64>() / 3.0;
-            assert!(times.iter().all(|time| (time / mean - 1.0).abs() < 0.02), "{times:?}");
+            assert!(times.iter().all(|time| (time / mean - 1.0).abs() < 0.05), "{times:?}");
         }
     }
 
@@ -157,6 +164,6 @@ mod tests {
         }
         let least = (128.0 * LEAST / 2.0) as usize;
         let sizes = evened(&mut shares, &[64, 64]);
-        assert!(sizes[0].abs_diff(least) <= 4 && sizes[0] + sizes[1] == 128, "{sizes:?}");
+        assert!(sizes[0].abs_diff(least) <= 8 && sizes[0] + sizes[1] == 128, "{sizes:?}");
     }
 }
