@@ -20,10 +20,10 @@ from harness.tables import folder_for, keep
 from harness.teams import MODES
 from harness.toolchain import build_binary, existing_binary, say, shown
 
-REPEATS = 5
+REPEATS = 11
 CASES = (
-    Case("lenet-b128", "lenet", short_steps=20, long_steps=440),
-    Case("mlp-b128", "mlp", short_steps=40, long_steps=1040),
+    Case("lenet-b128", "lenet", short_steps=20, long_steps=240),
+    Case("mlp-b128", "mlp", short_steps=40, long_steps=540),
 )
 
 
