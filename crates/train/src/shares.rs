@@ -24,8 +24,8 @@ const GAIN: f64 = 0.2;
 /// No share is smaller than this part of an equal one: nobody is left out, whatever happened to it.
 const LEAST: f64 = 0.2;
 
-/// The most examples that go together. Kernels take as many at once: a minibatch of another size costs them up to a quarter more an
-/// example, which is more than most cores differ by.
+/// The most examples that go together. Kernels take as many at once, and a minibatch of another size costs them more an example
+/// than an even end of the round gains.
 const TOGETHER: usize = 16;
 
 impl Shares {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_slow_one_gets_less_until_all_take_as_long() {
-        // What each takes for an example; the last changes in between.
+        // What each takes for an example.
         for paces in [[1.0, 2.0, 1.0], [3.0, 1.0, 1.0]] {
             let mut shares = Shares::equal(3);
             let mut sums = [0; 3];
