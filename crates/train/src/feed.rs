@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use paceline_data::Epoch;
 use paceline_model::Batch;
 
 use crate::Error;
 use crate::halt::Halt;
-use crate::shares::Shares;
+use crate::shares::{Place, Shares};
 
 /// Which replica gets which part of a step.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Feed {
     deal: Deal,
     halt: Halt,
     from: u64,
-    /// Replicas that are asked to halt do so after a multiple of as many steps.
+    /// Steps in a round. Replicas that are asked to halt do so after a multiple of as many.
     stride: u64,
     order: Mutex<Order>,
     parts: Vec<Mutex<Epoch>>,
@@ -73,7 +73,7 @@ impl Feed {
     pub(crate) fn take(&self, replica: usize) -> Result<Option<Minibatch>, Error> {
         let Some((part, step)) = self.choose(replica) else { return Ok(None) };
         let batch = match &self.deal {
-            Deal::BySpeed(shares) => self.take_cut(part, shares)?,
+            Deal::BySpeed(shares) => self.take_cut(part, step, &mut lock(shares))?,
             // Two that come to one part at once may get each other's: both are taken, each once, and either may be called
             // first.
             Deal::Own | Deal::Free => lock(&self.parts[part]).next().transpose()?,
@@ -82,24 +82,35 @@ impl Feed {
     }
 
     /// What was cut for a replica; the next step is cut for all if there is nothing.
-    fn take_cut(&self, replica: usize, shares: &Mutex<Shares>) -> Result<Option<Batch>, Error> {
+    fn take_cut(&self, replica: usize, step: u64, shares: &mut Shares) -> Result<Option<Batch>, Error> {
+        shares.end(replica);
         let mut cut = lock(&self.cut);
         if cut[replica].is_empty() {
             let next = self.parts.iter().filter_map(|part| lock(part).next());
-            let mut step = next.collect::<Result<Vec<Batch>, _>>()?;
-            if step.len() < self.parts.len() {
+            let mut batches = next.collect::<Result<Vec<Batch>, _>>()?;
+            if batches.len() < self.parts.len() {
                 return Ok(None);
             }
-            lock(shares).even_out(&mut step);
-            cut.iter_mut().zip(step).for_each(|(of, batch)| of.push_back(batch));
+            shares.even_out(&mut batches, self.place(step), Instant::now());
+            cut.iter_mut().zip(batches).for_each(|(of, batch)| of.push_back(batch));
         }
-        Ok(cut[replica].pop_front())
+        let batch = cut[replica].pop_front();
+        if let Some(batch) = &batch {
+            shares.begin(replica, batch.examples(), Instant::now());
+        }
+        Ok(batch)
     }
 
-    /// A replica says how long it took by itself since the last round.
-    pub(crate) fn tell_time(&self, replica: usize, took: Duration) {
+    /// Where a step lies in its round; the last one may be short.
+    fn place(&self, step: u64) -> Place {
+        let before = (step - self.from) % self.stride;
+        Place { is_first: before == 0, left: (self.stride - before).min(self.end() - step) }
+    }
+
+    /// A replica says how long it took by itself for so many examples.
+    pub(crate) fn tell_time(&self, replica: usize, took: Duration, examples: usize) {
         if let Deal::BySpeed(shares) = &self.deal {
-            lock(shares).tell(replica, took);
+            lock(shares).tell(replica, took, examples);
         }
     }
 
@@ -205,8 +216,8 @@ mod tests {
             sizes.push([of[1].batch.examples(), of[0].batch.examples()]);
             seen.extend(of.iter().flat_map(|minibatch| minibatch.batch.indices.clone()));
             of.into_iter().for_each(|minibatch| feed.recycle(minibatch));
-            feed.tell_time(0, Duration::from_secs(5));
-            feed.tell_time(1, Duration::from_secs(1));
+            feed.tell_time(0, Duration::from_secs(5), 1);
+            feed.tell_time(1, Duration::from_secs(1), 1);
         }
         assert_eq!((sizes[0], sizes.len()), ([2, 2], STEPS as usize));
         assert!(sizes.iter().all(|sizes| sizes[0] + sizes[1] == 4), "{sizes:?}");

@@ -160,7 +160,7 @@ impl Member {
                 return Err(not_finite(&worker.state, worker.progress, batch, report.loss.mean(), kept));
             }
             if let Some(took) = worker.exchange.own_time() {
-                feed.tell_time(index, took);
+                feed.tell_time(index, took, batch.examples());
             }
             losses.merge(report.loss);
             *bytes_sent += report.moved.bytes_sent;

@@ -109,8 +109,7 @@ pub trait Exchange: Send {
     /// Makes all replicas one: whatever was left for later is exchanged now, what the updater remembers included.
     fn settle(&mut self, state: &mut State) -> Result<Exchanged, Error>;
 
-    /// How long this replica took by itself from the last round to this one, where replicas wait for each other; none if
-    /// there was no round since this was last asked.
+    /// How long this replica took by itself for the last minibatch, where replicas wait for each other and it can be told.
     fn own_time(&mut self) -> Option<Duration> {
         None
     }

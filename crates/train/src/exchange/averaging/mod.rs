@@ -43,9 +43,9 @@ pub struct Averaging {
     round: Round,
     /// The number of this round, from 1.
     number: u64,
-    /// When this round began for this replica.
+    /// When this step began for this replica.
     began: Option<Instant>,
-    /// How long it took by itself, once that is known.
+    /// How long the last one took by itself, if that can be told.
     took: Option<Duration>,
     /// The states of all replicas; gradients are room for those of a part.
     states: Vec<State>,
@@ -111,7 +111,7 @@ impl Averaging {
         self.steps + 1 == self.options.frequency
     }
 
-    /// From here on this replica works for all.
+    /// From here on this replica does nothing more for its minibatch alone.
     fn stop_clock(&mut self) {
         self.took = self.began.take().map(|began| began.elapsed());
     }
@@ -212,7 +212,7 @@ impl Exchange for Averaging {
     }
 
     fn begin_step(&mut self, _: &mut State, _: u64) -> Result<(), Error> {
-        self.began = self.began.or_else(|| Some(Instant::now()));
+        self.began = Some(Instant::now());
         Ok(())
     }
 
@@ -247,7 +247,10 @@ impl Exchange for Averaging {
     }
 
     fn reduce(&mut self, _: &mut State, weight: f32) -> Result<Option<f32>, Error> {
-        self.stop_clock();
+        // Updates of this step are everybody's, so it took less than others do. If there are no others it tells enough.
+        if self.options.frequency == 1 {
+            self.stop_clock();
+        }
         if std::mem::take(&mut self.has_shown) {
             self.unfactored = 0..self.team.unfactored.len();
             #[expect(unsafe_code, reason = "what the model of this replica has computed is read where it lies")]
@@ -342,8 +345,10 @@ impl Exchange for Averaging {
         self.steps += 1;
         if !steps_alone {
             self.close_round()?;
-        } else if self.steps == self.options.frequency {
-            self.stop_clock();
+            return Ok(Exchanged::default());
+        }
+        self.stop_clock();
+        if self.steps == self.options.frequency {
             self.whole_round()?;
         }
         Ok(Exchanged::default())
@@ -352,7 +357,6 @@ impl Exchange for Averaging {
     fn settle(&mut self, _: &mut State) -> Result<Exchanged, Error> {
         // All replicas take as many steps, so either all have something left or none has.
         if self.steps > 0 {
-            self.began = None;
             self.whole_round()?;
         }
         Ok(Exchanged::default())
