@@ -12,8 +12,8 @@ if sys.version_info < (3, 11):
 
 from harness.case import BenchError, Case, read_job
 from harness.child import two_cores
-from harness.dataset import ensure_dataset
 from harness.machine import describe, warn_if_busy
+from harness.mnist import export_whole_batches
 from harness.options import at_least_one
 from harness.scaling import as_json, measure, table
 from harness.tables import folder_for, keep
@@ -21,9 +21,10 @@ from harness.teams import MODES
 from harness.toolchain import build_binary, existing_binary, say, shown
 
 REPEATS = 11
+# Less than an epoch of either side: nobody judges or saves in between.
 CASES = (
-    Case("lenet-b128", "lenet", short_steps=20, long_steps=240),
-    Case("mlp-b128", "mlp", short_steps=40, long_steps=540),
+    Case("lenet-mnist-b128", "lenet", short_steps=20, long_steps=320),
+    Case("mlp-mnist-b128", "mlp", short_steps=40, long_steps=460),
 )
 
 
@@ -35,12 +36,12 @@ def main() -> None:
     machine = describe(binary, None)
     repeats = 1 if options.quick else options.repeats
 
+    export_whole_batches(binary)
+
     folder = folder_for("scaling", options.quick)
     rows = []
     for case in [case for case in CASES if not options.only or case.name in options.only]:
         job = read_job(case.job_file)
-        if ensure_dataset(job):
-            say(f"wrote `{shown(job.images)}`")
         rows.append(measure(case.quick() if options.quick else case, job, binary, options.mode or MODES, repeats))
         results = {"kind": "scaling", "machine": machine, "repeats": repeats, "networks": list(map(as_json, rows))}
         keep(folder, results, table(rows))  # after every network: a later failure must not cost the earlier ones

@@ -85,11 +85,11 @@ def run_together(launches: Sequence[Launch], enough: Enough | None = None) -> li
 
     `enough` sees the events of the first child as they come and may end all of them early.
     """
-    children: list[_Child] = []
-    ended: queue.Queue[_Child] = queue.Queue()
+    children: list[Child] = []
+    ended: queue.Queue[Child] = queue.Queue()
     try:
         for launch in launches:
-            children.append(_Child(launch, None if children else enough))
+            children.append(Child(launch, None if children else enough))
         for child in children:
             threading.Thread(target=child.wait, args=(ended,), daemon=True).start()
         for _ in children:
@@ -105,8 +105,8 @@ def run_together(launches: Sequence[Launch], enough: Enough | None = None) -> li
     return [child.finished() for child in children]
 
 
-class _Child:
-    """One process, from its start to its end."""
+class Child:
+    """One process, from its start to its end. Its seconds are those in which it was not paused."""
 
     def __init__(self, launch: Launch, enough: Enough | None) -> None:
         self.command = [str(part) for part in launch.command]
@@ -114,6 +114,8 @@ class _Child:
         self.had_enough = False
         self.error: Exception | None = None  # of `enough`
         self.over = threading.Event()
+        self.paused_since: float | None = None
+        self.paused_seconds = 0.0
         logs = WORK / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         self.out_path, self.err_path = logs / f"{launch.log_name}.out", logs / f"{launch.log_name}.err"
@@ -137,7 +139,7 @@ class _Child:
         self.watchdog.daemon = True
         self.watchdog.start()
 
-    def wait(self, ended: queue.Queue[_Child]) -> None:
+    def wait(self, ended: queue.Queue[Child]) -> None:
         if self.enough:
             try:
                 self._watch_lines(self.enough)
@@ -145,7 +147,7 @@ class _Child:
                 self.error = error
                 self.kill()
         _, status, usage = os.wait4(self.process.pid, 0)
-        self.seconds = time.perf_counter() - self.start
+        self.seconds = time.perf_counter() - self.start - self.paused_seconds
         self.peak_mib = usage.ru_maxrss / PEAK_UNITS_PER_MIB
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.watchdog.cancel()
@@ -161,6 +163,17 @@ class _Child:
                 if event is not None and not self.had_enough and enough(seconds, event):
                     self.had_enough = True
                     self.kill()
+
+    def pause(self) -> None:
+        if not self.over.is_set():
+            os.kill(self.process.pid, signal.SIGSTOP)
+            self.paused_since = time.perf_counter()
+
+    def go_on(self) -> None:
+        if self.paused_since is not None and not self.over.is_set():
+            self.paused_seconds += time.perf_counter() - self.paused_since
+            self.paused_since = None
+            os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         # Not `process.kill`, which looks whether the child has ended and would take its usage from `wait4`.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from .case import Case, Job
-from .child import Finished
+from .child import trained
 from .contest import shown_rate
+from .slices import run_in_slices
 from .tables import markdown, verdict
 from .teams import WORKERS, SideBySide, Team
 from .toolchain import say
 
 BARS = {"sync": 0.95, "averaging": 0.95, "shared": 0.9}
+ALONE = "side by side"
 HEADER = ("network", "mode", "examples/s", "side by side, examples/s", "share", "bar", "")
 
 
@@ -37,14 +39,22 @@ class Scaling:
     alone: list[Rate] = field(default_factory=list)
     together: dict[str, list[Rate]] = field(default_factory=dict)
 
+    def shares(self, mode: str) -> list[float | None]:
+        """By repeat: in a repeat all sides take turns, so they belong together."""
+        pairs = ((ours.examples_per_second, alone.examples_per_second) for ours, alone in zip(self.together[mode], self.alone))
+        return [ours / alone if ours and alone else None for ours, alone in pairs]
+
     def share(self, mode: str) -> float | None:
-        ours, alone = middle(self.together[mode]), middle(self.alone)
-        return ours / alone if ours and alone else None
+        return _middle(self.shares(mode))
 
 
 def middle(rates: Sequence[Rate]) -> float | None:
-    known = [rate.examples_per_second for rate in rates if rate.examples_per_second is not None]
-    return median(known) if len(known) == len(rates) else None
+    return _middle([rate.examples_per_second for rate in rates])
+
+
+def _middle(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return median(known) if len(known) == len(figures) else None
 
 
 def measure(case: Case, job: Job, binary: Path, modes: Sequence[str], repeats: int) -> Scaling:
@@ -52,28 +62,28 @@ def measure(case: Case, job: Job, binary: Path, modes: Sequence[str], repeats: i
     alone = SideBySide(binary)
     teams = {mode: Team(binary, mode) for mode in modes}
 
-    def take_alone() -> None:
-        scaling.alone.append(_rate(case, job.batch // WORKERS, lambda steps: alone.train(case, job, steps)))
+    def contest(steps: int) -> dict[str, list[float]]:
+        sides = {mode: [team.launch(case, job, steps)] for mode, team in teams.items()}
+        finished = run_in_slices({ALONE: alone.launches(case, job, steps), **sides})
+        examples = {name: steps * job.batch // len(children) for name, children in finished.items()}
+        return {
+            name: [trained(name, child, examples[name]).seconds for child in children]
+            for name, children in finished.items()
+        }
 
-    def take_team(mode: str) -> None:
-        rate = _rate(case, job.batch, lambda steps: [teams[mode].train(case, job, steps)])
-        scaling.together[mode].append(rate)
-
-    alone.train(case, job, case.short_steps)  # not counted: the files are read from disk once
+    contest(case.short_steps)  # not counted: the files are read from disk once
     for repeat in range(repeats):
-        # Who goes first changes, so that a slow drift of the machine favours nobody.
-        turns: list[str | None] = [None, *modes]
-        for mode in turns if repeat % 2 == 0 else turns[::-1]:
-            take_team(mode) if mode else take_alone()
-        told = ", ".join(f"{mode} {shown_rate(rates[-1].examples_per_second)}" for mode, rates in scaling.together.items())
-        beside = shown_rate(scaling.alone[-1].examples_per_second)
-        say(f"{case.name}: repeat {repeat + 1} of {repeats}, examples/s: side by side {beside}, {told}")
+        short, long = contest(case.short_steps), contest(case.long_steps)
+        rates = {name: _rate(case, job.batch // len(long[name]), short[name], long[name]) for name in long}
+        scaling.alone.append(rates[ALONE])
+        for mode in modes:
+            scaling.together[mode].append(rates[mode])
+        told = ", ".join(f"{name} {shown_rate(rate.examples_per_second)}" for name, rate in rates.items())
+        say(f"{case.name}: repeat {repeat + 1} of {repeats}, examples/s: {told}")
     return scaling
 
 
-def _rate(case: Case, batch: int, train: Callable[[int], list[Finished]]) -> Rate:
-    short = [finished.seconds for finished in train(case.short_steps)]
-    long = [finished.seconds for finished in train(case.long_steps)]
+def _rate(case: Case, batch: int, short: list[float], long: list[float]) -> Rate:
     differences = [after - before for before, after in zip(short, long)]
     examples = batch * (case.long_steps - case.short_steps)
     rate = sum(examples / seconds for seconds in differences) if min(differences) > 0 else None
@@ -84,8 +94,12 @@ def table(rows: list[Scaling]) -> str:
     cells = [_cells(row, mode) for row in rows for mode in row.modes]
     lines = [markdown(HEADER, cells), "", "Repeats, examples/s:", ""]
     for row in rows:
-        for name, rates in {"side by side": row.alone, **row.together}.items():
+        for name, rates in {ALONE: row.alone, **row.together}.items():
             lines.append(f"- {row.case.name}, {name}: {' '.join(shown_rate(rate.examples_per_second) for rate in rates)}")
+    lines += ["", "Repeats, shares:", ""]
+    for row in rows:
+        for mode in row.modes:
+            lines.append(f"- {row.case.name}, {mode}: {' '.join(_shown_share(share) for share in row.shares(mode))}")
     return "\n".join(lines)
 
 
@@ -96,10 +110,14 @@ def _cells(row: Scaling, mode: str) -> tuple[str, ...]:
         mode,
         shown_rate(middle(row.together[mode])),
         shown_rate(middle(row.alone)),
-        "–" if share is None else f"{share:.3f}",
+        _shown_share(share),
         f"{BARS[mode]:.2f}",
         verdict(share, BARS[mode], len(row.alone)),
     )
+
+
+def _shown_share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.3f}"
 
 
 def as_json(row: Scaling) -> dict[str, object]:
@@ -115,6 +133,7 @@ def as_json(row: Scaling) -> dict[str, object]:
                 "mode": mode,
                 "examples_per_second": middle(row.together[mode]),
                 "share": row.share(mode),
+                "shares": row.shares(mode),
                 "bar": BARS[mode],
                 "verdict": verdict(row.share(mode), BARS[mode], len(row.alone)),
                 "repeats": [vars(rate) for rate in row.together[mode]],

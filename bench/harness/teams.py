@@ -32,10 +32,12 @@ class Team:
         return f"Paceline, {self.mode}"
 
     def train(self, case: Case, job: Job, steps: int) -> Finished:
+        return trained(self.title, run_together([self.launch(case, job, steps)])[0], steps * job.batch)
+
+    def launch(self, case: Case, job: Job, steps: int) -> Launch:
         command = train_command(self.binary, case, job, steps, job.batch, self.name)
         command += ["--workers", str(WORKERS), "--mode", self.mode, "--set", f"data.global_batch={job.batch}"]
-        launch = Launch(command, f"{case.name}-{self.name}-{steps}", cores=frozenset(two_cores()))
-        return trained(self.title, run_together([launch])[0], steps * job.batch)
+        return Launch(command, f"{case.name}-{self.name}-{steps}", cores=frozenset(two_cores()))
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class SideBySide:
     binary: Path
     name = "side-by-side"
 
-    def train(self, case: Case, job: Job, steps: int) -> list[Finished]:
+    def launches(self, case: Case, job: Job, steps: int) -> list[Launch]:
         batch = job.batch // WORKERS
         launches = []
         for core in two_cores():
@@ -53,7 +55,7 @@ class SideBySide:
             command = train_command(self.binary, case, job, steps, batch, name)
             command += ["--mode", "solo", "--set", f"data.batch={batch}"]
             launches.append(Launch(command, f"{case.name}-{name}-{steps}", cores=frozenset({core})))
-        return [trained(self.name, finished, steps * batch) for finished in run_together(launches)]
+        return launches
 
 
 def train_command(binary: Path, case: Case, job: Job, steps: int, batch: int, name: str) -> list[str | Path]:
