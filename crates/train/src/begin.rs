@@ -16,7 +16,7 @@ use crate::run::Run;
 use crate::saved::load;
 use crate::team::{Member, Team};
 use crate::threaded::Threaded;
-use crate::{Error, Metric, Mode, Trainer, Worker};
+use crate::{Error, Metric, Mode, TrainOptions, Trainer, Worker};
 
 /// Where a run stands when it begins.
 struct Start {
@@ -149,17 +149,25 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });
     }
-    let deal = match options.mode {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let deal = deal(options, cores);
+    Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
+}
+
+/// Who gets which part of a step, on so many cores.
+fn deal(options: &TrainOptions, cores: usize) -> Deal {
+    // How long a worker takes says something about its core only while it has one to itself.
+    let has_cores = options.workers.saturating_mul(options.threads) <= cores;
+    match options.mode {
         // Without a shuffle the order says who sees what.
         _ if !options.shuffle => Deal::Own,
         Mode::Shared(_) => Deal::Free,
         // What a worker takes is what the job says, unless that says what all take.
-        Mode::Averaging(averaging) if averaging.balance && options.global_batch.is_some() => {
+        Mode::Averaging(averaging) if averaging.balance && has_cores && options.global_batch.is_some() => {
             Deal::by_speed(options.workers)
         }
         _ => Deal::Own,
-    };
-    Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
+    }
 }
 
 /// Rules that look at scores need some.
@@ -186,4 +194,26 @@ fn writable(folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(fail)?;
     let probe = folder.join(format!(".probe-{}", std::process::id()));
     std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deal, deal};
+    use crate::{AveragingOptions, Mode, SharedOptions, TrainOptions};
+
+    #[test]
+    fn who_gets_what_is_up_to_the_mode_the_job_and_the_cores() {
+        let averaging = AveragingOptions::default();
+        let mode = Mode::Averaging(averaging);
+        let balanced = TrainOptions { mode, workers: 2, global_batch: Some(64), ..TrainOptions::default() };
+        let is_by_speed = |options: &TrainOptions, cores| matches!(deal(options, cores), Deal::BySpeed(_));
+        assert!(is_by_speed(&balanced, 2) && !is_by_speed(&balanced, 1), "each needs a core of its own");
+        assert!(!is_by_speed(&TrainOptions { threads: 2, ..balanced.clone() }, 3), "and one for each of its threads");
+        assert!(!is_by_speed(&TrainOptions { global_batch: None, ..balanced.clone() }, 2));
+        assert!(!is_by_speed(&TrainOptions { shuffle: false, ..balanced.clone() }, 2));
+        let equal = Mode::Averaging(AveragingOptions { balance: false, ..averaging });
+        assert!(!is_by_speed(&TrainOptions { mode: equal, ..balanced.clone() }, 2));
+        let shared = TrainOptions { mode: Mode::Shared(SharedOptions::default()), ..balanced };
+        assert!(matches!(deal(&shared, 1), Deal::Free));
+    }
 }

@@ -16,8 +16,8 @@ pub struct AveragingOptions {
     pub overlap: bool,
     /// What is done with the mean.
     pub outer: Outer,
-    /// In one process, if the job says what all workers take in a step and not what each takes: whether who is slower gets
-    /// less of it. Then a run depends on how fast the cores were, and gives other bits every time.
+    /// In one process with a core for each worker, if the job says what all take in a step and not what each takes: whether
+    /// who is slower gets less of it. Then a run depends on how fast the cores were, and gives other bits every time.
     pub balance: bool,
     /// Whether the loss that steps tell is that of all replicas; if not, it is the first one's.
     pub report_score: bool,
