@@ -33,8 +33,8 @@ pub(crate) struct Place {
     pub left: u64,
 }
 
-/// How much of the last step goes into the pace of a replica. Less follows too late: half of what a core is slower now
-/// is over after ten steps.
+/// How much of the last step goes into the pace of a replica. Less follows too late: by how much a core is slower now than
+/// at other times changes within some tens of steps.
 const GAIN: f64 = 0.5;
 
 /// A step that took more than so many times as long as expected, or less, is a hiccup, and counts as so many times.
