@@ -114,6 +114,7 @@ class Child:
         self.had_enough = False
         self.error: Exception | None = None  # of `enough`
         self.over = threading.Event()
+        self.reaping = threading.Lock()  # held to signal the child, too: it is there, or known to be over
         self.paused_since: float | None = None
         self.paused_seconds = 0.0
         logs = WORK / "logs"
@@ -146,12 +147,15 @@ class Child:
             except Exception as error:  # this thread has nobody above it: `check` raises it where it is seen
                 self.error = error
                 self.kill()
-        _, status, usage = os.wait4(self.process.pid, 0)
-        self.seconds = time.perf_counter() - self.start - self.paused_seconds
-        self.peak_mib = usage.ru_maxrss / PEAK_UNITS_PER_MIB
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        self.watchdog.cancel()
-        self.over.set()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        end = time.perf_counter()
+        with self.reaping:
+            _, status, usage = os.wait4(self.process.pid, 0)
+            self.seconds = end - self.start - self.paused_seconds
+            self.peak_mib = usage.ru_maxrss / PEAK_UNITS_PER_MIB
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.watchdog.cancel()
+            self.over.set()
         ended.put(self)
 
     def _watch_lines(self, enough: Enough) -> None:
@@ -165,20 +169,25 @@ class Child:
                     self.kill()
 
     def pause(self) -> None:
-        if not self.over.is_set():
-            os.kill(self.process.pid, signal.SIGSTOP)
+        if self._signal(signal.SIGSTOP):
             self.paused_since = time.perf_counter()
 
     def go_on(self) -> None:
-        if self.paused_since is not None and not self.over.is_set():
+        if self.paused_since is not None:
             self.paused_seconds += time.perf_counter() - self.paused_since
             self.paused_since = None
-            os.kill(self.process.pid, signal.SIGCONT)
+            self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        # Not `process.kill`, which looks whether the child has ended and would take its usage from `wait4`.
-        if not self.over.is_set():
-            os.kill(self.process.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Says whether the child was there to get it."""
+        with self.reaping:
+            # Not `process.send_signal`, which looks whether the child has ended and would take its usage from `wait4`.
+            if not self.over.is_set():
+                os.kill(self.process.pid, number)
+            return not self.over.is_set()
 
     def check(self) -> None:
         if self.error:
