@@ -140,7 +140,7 @@ class Child:
         self.watchdog.daemon = True
         self.watchdog.start()
 
-    def wait(self, ended: queue.Queue[Child]) -> None:
+    def wait(self, ended: queue.Queue[Child] | None = None) -> None:
         if self.enough:
             try:
                 self._watch_lines(self.enough)
@@ -156,7 +156,8 @@ class Child:
             self.process.returncode = os.waitstatus_to_exitcode(status)
             self.watchdog.cancel()
             self.over.set()
-        ended.put(self)
+        if ended is not None:
+            ended.put(self)
 
     def _watch_lines(self, enough: Enough) -> None:
         with self.out_path.open("wb") as log:

@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from queue import SimpleQueue
 
 from .child import Child, Finished, Launch
 
@@ -25,7 +24,7 @@ def run_in_slices(sides: Mapping[str, Sequence[Launch]]) -> dict[str, list[Finis
                 child = Child(launch, None)
                 running[name].append(child)
                 child.pause()
-                threading.Thread(target=child.wait, args=(SimpleQueue(),), daemon=True).start()
+                threading.Thread(target=child.wait, daemon=True).start()
         # Nobody comes after the same one every time, or is in the cache because it has just run.
         order = random.Random(0)
         while left := [name for name, children in running.items() if not all(child.over.is_set() for child in children)]:

@@ -116,12 +116,13 @@ impl Shares {
     /// How much of a step each should get, so that all end at the same time if the rest of the round is cut alike.
     fn wanted(&self, examples: f64, steps: f64, now: Instant) -> Vec<f64> {
         let count = self.replicas.len() as f64;
-        let Some(paces) = self.replicas.iter().map(|replica| replica.pace).collect::<Option<Vec<f64>>>() else {
+        let paces = self.replicas.iter().map(|replica| replica.pace).collect::<Option<Vec<f64>>>();
+        let Some(paces) = paces.filter(|_| examples > 0.0) else {
             return vec![examples / count; self.replicas.len()];
         };
         let free: Vec<f64> =
             self.replicas.iter().zip(&paces).map(|(replica, pace)| replica.is_busy_for(*pace, now)).collect();
-        // All end when whoever is free before then has done the rest: those who are not are left out, and the end is later.
+        // All end when those who are free before then have done the rest: who is not is left out, and then the end is sooner.
         let mut end = f64::INFINITY;
         loop {
             let (mut work, mut speed) = (examples * steps, 0.0);
@@ -205,6 +206,7 @@ mod tests {
         (0..3).for_each(|replica| shares.tell(replica, Duration::from_millis(7), 64));
         assert_eq!(only_step(&mut shares, &[64, 64, 64]), [64, 64, 64]);
         assert_eq!(only_step(&mut shares, &[2, 0, 0]).iter().sum::<usize>(), 2);
+        assert_eq!(only_step(&mut shares, &[0, 0, 0]), [0, 0, 0]);
     }
 
     #[test]
