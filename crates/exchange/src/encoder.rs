@@ -3,7 +3,7 @@ use std::ops::DerefMut;
 use crate::form::{Form, bitmap, dense, sparse};
 use crate::header::{Header, is_threshold};
 use crate::kernel::{Absorbed, Rule, absorb};
-use crate::planes::Planes;
+use crate::marks::Marks;
 use crate::{Clipped, Error, Instructions, Norms, residual};
 
 /// Turns updates into messages, and keeps what they did not carry.
@@ -16,7 +16,7 @@ use crate::{Clipped, Error, Instructions, Norms, residual};
 pub struct Encoder<R = Vec<f32>> {
     residual: R,
     /// Of the update that comes in parts: what is sent of it.
-    planes: Planes,
+    marks: Marks,
     /// Of the update that comes in parts: its threshold, and what was found in it so far.
     parts: Option<(f32, Absorbed)>,
     instructions: Instructions,
@@ -56,8 +56,8 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
             return Err(Error::TooManyElements { found: residual.len() });
         }
         finite("residual", &residual)?;
-        let planes = Planes::new(residual.len());
-        Ok(Self { residual, planes, parts: None, instructions })
+        let marks = Marks::default();
+        Ok(Self { residual, marks, parts: None, instructions })
     }
 
     /// What was put in and not sent yet.
@@ -90,7 +90,7 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
             return Err(Error::BadThreshold { found: threshold });
         }
         if self.parts.is_some() {
-            self.planes.clear();
+            self.marks.clear();
         }
         self.parts = Some((threshold, Absorbed::NOTHING));
         Ok(())
@@ -104,7 +104,7 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
     pub fn absorb(&mut self, start: usize, part: &[f32], scale: f32) {
         let (threshold, found) = self.parts.as_mut().expect("a message was begun");
         let rule = Rule { scale, threshold: *threshold };
-        found.merge(absorb(self.instructions, start, part, &mut self.residual, rule, &mut self.planes));
+        found.merge(absorb(self.instructions, start, part, &mut self.residual, rule, &mut self.marks));
     }
 
     /// Writes the message of an update that came in parts. Errors are those of [`Encoder::encode`].
@@ -116,13 +116,13 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
         message.clear();
         let (threshold, absorbed) = self.parts.take().expect("a message was begun");
         if !absorbed.is_finite() {
-            finite("residual", &self.residual).inspect_err(|_| self.planes.clear())?;
+            finite("residual", &self.residual).inspect_err(|_| self.marks.clear())?;
         }
         let header = header(self.residual.len(), absorbed.count, threshold);
         header.write(message);
         match header.form {
-            Form::Bitmap => bitmap::write(&header, &mut self.planes, message),
-            _ => sparse::write(&header, &mut self.planes, message),
+            Form::Bitmap => bitmap::write(&header, &mut self.marks, message),
+            _ => sparse::write(&header, &mut self.marks, message),
         }
         Ok(Sent::of(&header, message))
     }

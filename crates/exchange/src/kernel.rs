@@ -7,7 +7,8 @@
 //! if |residual| >= threshold: it is sent, and residual -= sign(residual) · threshold
 //! ```
 //!
-//! Memory is read and written once; what is sent comes out as two bits an element, see [`Planes`].
+//! Memory is read and written once. Sums come first, for a block of elements at a time, and with them the largest; most blocks
+//! end there, and only where one has reached the threshold it is found out which, see [`Marks`].
 
 #![cfg_attr(
     target_arch = "x86_64",
@@ -16,7 +17,7 @@
 
 use crate::Instructions;
 use crate::instructions::Set;
-use crate::planes::{BLOCK, Planes, Words};
+use crate::marks::{BLOCK, Mark, Marks};
 
 /// What is done to an element.
 #[derive(Clone, Copy)]
@@ -48,7 +49,7 @@ impl Absorbed {
     }
 }
 
-/// Adds `update` to the part of `residual` that begins at `start`, and moves what has reached the threshold into `planes`,
+/// Adds `update` to the part of `residual` that begins at `start`, and moves what has reached the threshold into `marks`,
 /// where nothing of that part may be sent yet.
 pub(crate) fn absorb(
     instructions: Instructions,
@@ -56,10 +57,11 @@ pub(crate) fn absorb(
     update: &[f32],
     residual: &mut [f32],
     rule: Rule,
-    planes: &mut Planes,
+    marks: &mut Marks,
 ) -> Absorbed {
-    assert_eq!(planes.sent.len(), residual.len().div_ceil(BLOCK), "the planes are made for this residual");
-    let residual = &mut residual[start..start + update.len()];
+    let part = start..start + update.len();
+    let residual = &mut residual[part.clone()];
+    let marks = marks.of_part(part);
     // Up to the next block, whole blocks, and the rest.
     let first = (start.next_multiple_of(BLOCK) - start).min(update.len());
     let (update_first, update) = update.split_at(first);
@@ -67,41 +69,39 @@ pub(crate) fn absorb(
     let (update_blocks, update_rest) = update.as_chunks::<BLOCK>();
     let (residual_blocks, residual_rest) = residual.as_chunks_mut::<BLOCK>();
     let block = (start + first) / BLOCK;
-    let words = planes.words(block..block + update_blocks.len());
-    let mut absorbed = match instructions.0 {
+    let mut absorbed = portable(start, update_first, residual_first, rule, marks);
+    absorbed.merge(match instructions.0 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Instructions` exists only for what this machine has.
-        Set::Avx512 => unsafe { wide::blocks(update_blocks, residual_blocks, rule, words) },
+        Set::Avx512 => unsafe { wide::blocks(block, update_blocks, residual_blocks, rule, marks) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Set::Avx2 => unsafe { half::blocks(update_blocks, residual_blocks, rule, words) },
-        Set::Portable => portable_blocks(update_blocks, residual_blocks, rule, words),
-    };
-    let rest_at = block * BLOCK + update_blocks.len() * BLOCK;
-    for (at, update, residual) in [(start, update_first, residual_first), (rest_at, update_rest, residual_rest)] {
-        if !update.is_empty() {
-            let (sent, negative, largest) = portable(update, residual, rule);
-            planes.sent[at / BLOCK] |= sent << (at % BLOCK);
-            planes.negative[at / BLOCK] |= negative << (at % BLOCK);
-            absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
-        }
-    }
+        Set::Avx2 => unsafe { half::blocks(block, update_blocks, residual_blocks, rule, marks) },
+        Set::Portable => portable_blocks(block, update_blocks, residual_blocks, rule, marks),
+    });
+    let rest = (block + update_blocks.len()) * BLOCK;
+    absorbed.merge(portable(rest, update_rest, residual_rest, rule, marks));
     absorbed
 }
 
-fn portable_blocks(update: &[[f32; BLOCK]], residual: &mut [[f32; BLOCK]], rule: Rule, words: Words<'_>) -> Absorbed {
+fn portable_blocks(
+    first: usize,
+    update: &[[f32; BLOCK]],
+    residual: &mut [[f32; BLOCK]],
+    rule: Rule,
+    marks: &mut Vec<Mark>,
+) -> Absorbed {
     let mut absorbed = Absorbed::NOTHING;
-    for (block, (update, residual)) in update.iter().zip(residual).enumerate() {
-        let (sent, negative, largest) = portable(update, residual, rule);
-        (words.sent[block], words.negative[block]) = (sent, negative);
-        absorbed.merge(Absorbed { count: sent.count_ones() as usize, largest });
+    for (block, (update, residual)) in (first..).zip(update.iter().zip(residual)) {
+        absorbed.merge(portable(block * BLOCK, update, residual, rule, marks));
     }
     absorbed
 }
 
-/// At most a block: what is sent, what of it is negative, and the bits of the largest magnitude.
+/// A block, or the part of one that begins at element `start`.
 #[inline(always)]
-fn portable(update: &[f32], residual: &mut [f32], Rule { scale, threshold }: Rule) -> (u64, u64, u32) {
+fn portable(start: usize, update: &[f32], residual: &mut [f32], rule: Rule, marks: &mut Vec<Mark>) -> Absorbed {
+    let Rule { scale, threshold } = rule;
     let mut largest = 0;
     // Signed, because the oldest vector instructions know no other maximum; no magnitude has the sign bit.
     for (residual, update) in residual.iter_mut().zip(update) {
@@ -109,60 +109,90 @@ fn portable(update: &[f32], residual: &mut [f32], Rule { scale, threshold }: Rul
         largest = largest.max(residual.abs().to_bits() as i32);
     }
     let (mut sent, mut negative) = (0, 0);
-    // Most blocks end here; bits of magnitudes are in the order of the magnitudes.
+    // Bits of magnitudes are in the order of the magnitudes.
     if largest >= threshold.to_bits() as i32 {
-        for (lane, residual) in residual.iter_mut().enumerate() {
+        for (lane, residual) in (start % BLOCK..).zip(residual) {
             let (is_sent, is_negative) = (residual.abs() >= threshold, *residual < 0.0);
             *residual -= if is_sent { threshold.copysign(*residual) } else { 0.0 };
             sent |= u64::from(is_sent) << lane;
             negative |= u64::from(is_sent & is_negative) << lane;
         }
     }
-    (sent, negative, largest as u32)
+    Absorbed { count: note(marks, start / BLOCK, sent, negative), largest: largest as u32 }
+}
+
+/// Notes what is sent of a block, if anything is, and says how many elements that is.
+#[inline(always)]
+fn note(marks: &mut Vec<Mark>, block: usize, sent: u64, negative: u64) -> usize {
+    if sent != 0 {
+        marks.push(Mark { block, sent, negative });
+    }
+    sent.count_ones() as usize
 }
 
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Rule, Words};
+    use super::{Absorbed, BLOCK, Mark, Rule, note};
+
+    const LANES: usize = 16;
 
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn blocks(
+        first: usize,
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
         rule: Rule,
-        words: Words<'_>,
+        marks: &mut Vec<Mark>,
     ) -> Absorbed {
-        const LANES: usize = 16;
-        let (scales, thresholds) = (_mm512_set1_ps(rule.scale), _mm512_set1_ps(rule.threshold));
-        let sign = _mm512_set1_epi32(i32::MIN);
-        let mut largest = _mm512_setzero_si512();
+        let scales = _mm512_set1_ps(rule.scale);
+        let least = _mm512_set1_epi32(rule.threshold.to_bits() as i32);
+        let but_sign = _mm512_set1_epi32(i32::MAX);
+        let mut all = _mm512_setzero_si512();
         let mut count = 0;
-        let words = words.sent.iter_mut().zip(words.negative);
-        for ((update, residual), (sent_word, negative_word)) in update.iter().zip(residual).zip(words) {
-            let (mut sent, mut negative) = (0, 0);
+        for (block, (update, residual)) in (first..).zip(update.iter().zip(residual)) {
+            let mut largest = _mm512_setzero_si512();
             for at in (0..BLOCK).step_by(LANES) {
                 // SAFETY: `at + LANES <= BLOCK`, the length of both arrays.
                 let (update, before) =
                     unsafe { (_mm512_loadu_ps(update.as_ptr().add(at)), _mm512_loadu_ps(residual.as_ptr().add(at))) };
                 let sum = _mm512_add_ps(before, _mm512_mul_ps(update, scales));
-                let bits = _mm512_castps_si512(sum);
-                let magnitude = _mm512_andnot_si512(sign, bits);
-                largest = _mm512_max_epu32(largest, magnitude);
-                let reached = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(_mm512_castsi512_ps(magnitude), thresholds);
-                let signs = _mm512_and_si512(sign, bits);
-                let signed = _mm512_castsi512_ps(_mm512_or_si512(signs, _mm512_castps_si512(thresholds)));
-                let rest = _mm512_mask_sub_ps(sum, reached, sum, signed);
+                largest = _mm512_max_epu32(largest, _mm512_and_si512(but_sign, _mm512_castps_si512(sum)));
                 // SAFETY: as above.
-                unsafe { _mm512_storeu_ps(residual.as_mut_ptr().add(at), rest) };
-                sent |= u64::from(reached) << at;
-                negative |= u64::from(_mm512_mask_test_epi32_mask(reached, signs, sign)) << at;
+                unsafe { _mm512_storeu_ps(residual.as_mut_ptr().add(at), sum) };
             }
-            (*sent_word, *negative_word) = (sent, negative);
-            count += sent.count_ones() as usize;
+            all = _mm512_max_epu32(all, largest);
+            if _mm512_cmpge_epu32_mask(largest, least) != 0 {
+                let (sent, negative) = send(residual, rule.threshold);
+                count += note(marks, block, sent, negative);
+            }
         }
-        Absorbed { count, largest: _mm512_reduce_max_epu32(largest) }
+        Absorbed { count, largest: _mm512_reduce_max_epu32(all) }
+    }
+
+    /// Takes what has reached the threshold out of a block: what is sent, and what of it is negative.
+    #[inline]
+    #[target_feature(enable = "avx512f,popcnt")]
+    fn send(residual: &mut [f32; BLOCK], threshold: f32) -> (u64, u64) {
+        let thresholds = _mm512_set1_ps(threshold);
+        let sign = _mm512_set1_epi32(i32::MIN);
+        let (mut sent, mut negative) = (0, 0);
+        for at in (0..BLOCK).step_by(LANES) {
+            // SAFETY: `at + LANES <= BLOCK`.
+            let sum = unsafe { _mm512_loadu_ps(residual.as_ptr().add(at)) };
+            let bits = _mm512_castps_si512(sum);
+            let magnitude = _mm512_castsi512_ps(_mm512_andnot_si512(sign, bits));
+            let reached = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(magnitude, thresholds);
+            let signs = _mm512_and_si512(sign, bits);
+            let signed = _mm512_castsi512_ps(_mm512_or_si512(signs, _mm512_castps_si512(thresholds)));
+            let rest = _mm512_mask_sub_ps(sum, reached, sum, signed);
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_ps(residual.as_mut_ptr().add(at), rest) };
+            sent |= u64::from(reached) << at;
+            negative |= u64::from(_mm512_mask_test_epi32_mask(reached, signs, sign)) << at;
+        }
+        (sent, negative)
     }
 }
 
@@ -170,47 +200,70 @@ mod wide {
 mod half {
     use std::arch::x86_64::*;
 
-    use super::{Absorbed, BLOCK, Rule, Words};
+    use super::{Absorbed, BLOCK, Mark, Rule, note};
+
+    const LANES: usize = 8;
 
     #[target_feature(enable = "avx2,popcnt")]
     pub(super) fn blocks(
+        first: usize,
         update: &[[f32; BLOCK]],
         residual: &mut [[f32; BLOCK]],
         rule: Rule,
-        words: Words<'_>,
+        marks: &mut Vec<Mark>,
     ) -> Absorbed {
-        const LANES: usize = 8;
-        let (scales, thresholds) = (_mm256_set1_ps(rule.scale), _mm256_set1_ps(rule.threshold));
-        let sign = _mm256_set1_ps(-0.0);
-        let mut largest = _mm256_setzero_si256();
+        let scales = _mm256_set1_ps(rule.scale);
+        // The last that has not reached the threshold: there is no comparison but `>`, and none without a sign. No magnitude
+        // has one.
+        let last = _mm256_set1_epi32(rule.threshold.to_bits() as i32 - 1);
+        let but_sign = _mm256_set1_epi32(i32::MAX);
+        let mut all = _mm256_setzero_si256();
         let mut count = 0;
-        let words = words.sent.iter_mut().zip(words.negative);
-        for ((update, residual), (sent_word, negative_word)) in update.iter().zip(residual).zip(words) {
-            let (mut sent, mut negative) = (0, 0);
+        for (block, (update, residual)) in (first..).zip(update.iter().zip(residual)) {
+            let mut largest = _mm256_setzero_si256();
             for at in (0..BLOCK).step_by(LANES) {
                 // SAFETY: `at + LANES <= BLOCK`, the length of both arrays.
                 let (update, before) =
                     unsafe { (_mm256_loadu_ps(update.as_ptr().add(at)), _mm256_loadu_ps(residual.as_ptr().add(at))) };
                 let sum = _mm256_add_ps(before, _mm256_mul_ps(update, scales));
-                let magnitude = _mm256_andnot_ps(sign, sum);
-                largest = _mm256_max_epu32(largest, _mm256_castps_si256(magnitude));
-                let reached = _mm256_cmp_ps::<_CMP_GE_OQ>(magnitude, thresholds);
-                let signed = _mm256_or_ps(_mm256_and_ps(sign, sum), thresholds);
-                let rest = _mm256_sub_ps(sum, _mm256_and_ps(reached, signed));
-                // Lanes that are not sent keep their bits: a zero was subtracted, and -0 − 0 is -0.
+                largest = _mm256_max_epu32(largest, _mm256_and_si256(but_sign, _mm256_castps_si256(sum)));
                 // SAFETY: as above.
-                unsafe { _mm256_storeu_ps(residual.as_mut_ptr().add(at), rest) };
-                let reached_lanes = _mm256_movemask_ps(reached) as u32;
-                sent |= u64::from(reached_lanes) << at;
-                negative |= u64::from(reached_lanes & _mm256_movemask_ps(sum) as u32) << at;
+                unsafe { _mm256_storeu_ps(residual.as_mut_ptr().add(at), sum) };
             }
-            (*sent_word, *negative_word) = (sent, negative);
-            count += sent.count_ones() as usize;
+            all = _mm256_max_epu32(all, largest);
+            let reached = _mm256_cmpgt_epi32(largest, last);
+            if _mm256_testz_si256(reached, reached) == 0 {
+                let (sent, negative) = send(residual, rule.threshold);
+                count += note(marks, block, sent, negative);
+            }
         }
         let mut lanes = [0u32; LANES];
         // SAFETY: the array has the 32 bytes that are written.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), largest) };
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), all) };
         Absorbed { count, largest: lanes.into_iter().fold(0, u32::max) }
+    }
+
+    /// Takes what has reached the threshold out of a block: what is sent, and what of it is negative.
+    #[inline]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn send(residual: &mut [f32; BLOCK], threshold: f32) -> (u64, u64) {
+        let thresholds = _mm256_set1_ps(threshold);
+        let sign = _mm256_set1_ps(-0.0);
+        let (mut sent, mut negative) = (0, 0);
+        for at in (0..BLOCK).step_by(LANES) {
+            // SAFETY: `at + LANES <= BLOCK`.
+            let sum = unsafe { _mm256_loadu_ps(residual.as_ptr().add(at)) };
+            let reached = _mm256_cmp_ps::<_CMP_GE_OQ>(_mm256_andnot_ps(sign, sum), thresholds);
+            let signed = _mm256_or_ps(_mm256_and_ps(sign, sum), thresholds);
+            let rest = _mm256_sub_ps(sum, _mm256_and_ps(reached, signed));
+            // Lanes that are not sent keep their bits: a zero was subtracted, and -0 − 0 is -0.
+            // SAFETY: as above.
+            unsafe { _mm256_storeu_ps(residual.as_mut_ptr().add(at), rest) };
+            let reached = _mm256_movemask_ps(reached) as u32;
+            sent |= u64::from(reached) << at;
+            negative |= u64::from(reached & _mm256_movemask_ps(sum) as u32) << at;
+        }
+        (sent, negative)
     }
 }
 
@@ -218,18 +271,18 @@ mod half {
 mod tests {
     use super::{Rule, absorb};
     use crate::Instructions;
-    use crate::planes::Planes;
+    use crate::marks::Marks;
 
     #[test]
     fn every_instruction_set_sends_exactly_what_reached_the_threshold() {
         let update: Vec<f32> = (0..150).map(|i| (i as f32 - 75.0) / 75.0).collect();
         for instructions in Instructions::available() {
             let mut residual = vec![-0.0; 150];
-            let mut planes = Planes::new(150);
+            let mut marks = Marks::default();
             let rule = Rule { scale: 2.0, threshold: 1.0 };
-            let absorbed = absorb(instructions, 0, &update, &mut residual, rule, &mut planes);
+            let absorbed = absorb(instructions, 0, &update, &mut residual, rule, &mut marks);
             let mut found = Vec::new();
-            planes.take_sent(|index, is_negative| found.push((index, is_negative)));
+            marks.take_sent(|index, is_negative| found.push((index, is_negative)));
             let expected: Vec<_> = (0..=37).map(|i| (i, true)).chain((113..150).map(|i| (i, false))).collect();
             assert_eq!(found, expected, "{}", instructions.name());
             assert_eq!(absorbed.count, expected.len());

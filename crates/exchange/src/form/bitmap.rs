@@ -4,16 +4,20 @@ use super::Form;
 use crate::MessageError;
 use crate::bits::words;
 use crate::header::Header;
-use crate::planes::{BLOCK, Planes};
+use crate::marks::{BLOCK, Mark, Marks};
 
-/// Appends the payload of what `planes` hold, which is nothing any more then.
-pub(crate) fn write(header: &Header, planes: &mut Planes, message: &mut Vec<u8>) {
-    for plane in [&planes.sent, &planes.negative] {
-        let end = message.len() + plane_bytes(header);
-        plane.iter().for_each(|word| message.extend_from_slice(&word.to_le_bytes()));
-        message.truncate(end);
-    }
-    planes.clear();
+/// Appends the payload of what `marks` hold, which is nothing any more then.
+pub(crate) fn write(header: &Header, marks: &mut Marks, message: &mut Vec<u8>) {
+    let (start, plane) = (message.len(), plane_bytes(header));
+    message.resize(start + 2 * plane, 0);
+    let (sent_plane, negative_plane) = message[start..].split_at_mut(plane);
+    marks.take(|Mark { block, sent, negative }| {
+        for (plane, word) in [(&mut *sent_plane, sent), (&mut *negative_plane, negative)] {
+            // Two parts may have a mark of the same block.
+            let bytes = plane[block * (BLOCK / 8)..].iter_mut().zip(word.to_le_bytes());
+            bytes.for_each(|(byte, bits)| *byte |= bits);
+        }
+    });
 }
 
 /// Whether the payload is as the header says.
@@ -60,15 +64,15 @@ fn plane_bytes(header: &Header) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{add_to, check, write};
-    use crate::planes::Planes;
+    use crate::marks::Marks;
     use crate::{Form, MessageError, header::Header};
 
     const HEADER: Header = Header { form: Form::Bitmap, rice_parameter: 0, threshold: 1.0, elements: 70, sent: 3 };
 
     fn payload() -> Vec<u8> {
-        let mut planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
+        let mut marks = Marks::of(&[(0, 0b101, 0b100), (1, 0b10_0000, 0)]);
         let mut payload = Vec::new();
-        write(&HEADER, &mut planes, &mut payload);
+        write(&HEADER, &mut marks, &mut payload);
         payload
     }
 

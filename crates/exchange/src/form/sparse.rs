@@ -12,7 +12,7 @@ use super::Form;
 use crate::MessageError;
 use crate::bits::{BitWriter, bits_at, words};
 use crate::header::{Header, LARGEST_RICE_PARAMETER};
-use crate::planes::Planes;
+use crate::marks::Marks;
 
 /// Golomb's rule for `sent` of `elements` at random places.
 ///
@@ -35,8 +35,8 @@ fn section_bits(elements: u32, sent: u32, rice_parameter: u8) -> (u64, u64) {
     (fields, u64::from(sent) + most_zeros)
 }
 
-/// Appends the payload of what `planes` hold, which is nothing any more then.
-pub(crate) fn write(header: &Header, planes: &mut Planes, message: &mut Vec<u8>) {
+/// Appends the payload of what `marks` hold, which is nothing any more then.
+pub(crate) fn write(header: &Header, marks: &mut Marks, message: &mut Vec<u8>) {
     let rice_parameter = u32::from(header.rice_parameter);
     let (fields, unary) = section_bits(header.elements, header.sent, header.rice_parameter);
     let start = message.len();
@@ -48,7 +48,7 @@ pub(crate) fn write(header: &Header, planes: &mut Planes, message: &mut Vec<u8>)
     let mut quotients = BitWriter::new(unary);
     let low_bits = (1u64 << rice_parameter) - 1;
     let mut next = 0;
-    planes.take_sent(
+    marks.take_sent(
         #[inline(always)]
         |index, is_negative| {
             let gap = (index - next) as u64;
@@ -205,16 +205,16 @@ fn ask_for(target: &[f32], index: usize) {
 #[cfg(test)]
 mod tests {
     use super::{add_to, check, most_bits, rice_parameter, write};
-    use crate::planes::Planes;
+    use crate::marks::Marks;
     use crate::{Form, MessageError, header::Header};
 
     const HEADER: Header = Header { form: Form::Sparse, rice_parameter: 3, threshold: 1.0, elements: 70, sent: 3 };
 
     /// Gaps 0, 1 and 66, the second of them negative: remainders 0, 1 and 2, quotients 0, 0 and 8.
     fn payload() -> Vec<u8> {
-        let mut planes = Planes { sent: vec![0b101, 0b10_0000], negative: vec![0b100, 0] };
+        let mut marks = Marks::of(&[(0, 0b101, 0b100), (1, 0b10_0000, 0)]);
         let mut payload = Vec::new();
-        write(&HEADER, &mut planes, &mut payload);
+        write(&HEADER, &mut marks, &mut payload);
         payload
     }
 
