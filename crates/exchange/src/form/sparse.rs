@@ -98,9 +98,31 @@ pub(crate) fn check(header: &Header, payload: &[u8]) -> Result<(), MessageError>
 }
 
 /// At most 2³² fields of 31 bits: no sum overflows.
+///
+/// As many fields as are read at once are added at once, every other one of them: between them there is room for their sums.
 fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
     let mut fields = Fields::new(header, payload);
-    (0..header.sent).map(|_| fields.next() >> 1).sum()
+    let Fields { width, at_once, mask, .. } = fields;
+    let every_other = |first: u32| (first..at_once).step_by(2).map(move |field| field as usize * width);
+    // Without the signs, which are the lowest bits.
+    let remainders = |first: u32| every_other(first).fold(0, |all, shift| all | (mask - 1) << shift);
+    let (evens, odds) = (remainders(0), remainders(1) >> width);
+    // There is as much room above a field as it is wide, and seven bits above the last.
+    let room = width.min(7);
+    let sums = (1 << (width + room)) - 1;
+    let (mut words, mut twice) = (header.sent / at_once, 0);
+    while words > 0 {
+        let now = words.min(1 << room);
+        words -= now;
+        let (mut even, mut odd) = (0, 0);
+        for _ in 0..now {
+            let word = fields.next_word();
+            even += word & evens;
+            odd += word >> width & odds;
+        }
+        twice += every_other(0).map(|shift| (even >> shift & sums) + (odd >> shift & sums)).sum::<u64>();
+    }
+    twice / 2 + (0..header.sent % at_once).map(|_| fields.next() >> 1).sum::<u64>()
 }
 
 /// The parts of fixed width, one after the other: a sign, and a remainder above it.
@@ -127,14 +149,21 @@ impl<'a> Fields<'a> {
     #[inline(always)]
     fn next(&mut self) -> u64 {
         if self.left == 0 {
-            self.read = bits_at(self.payload, self.at);
-            self.at += self.at_once as usize * self.width;
+            self.read = self.next_word();
             self.left = self.at_once;
         }
         let field = self.read & self.mask;
         self.read >>= self.width;
         self.left -= 1;
         field
+    }
+
+    /// As many fields as can be read at once, and some bits after them.
+    #[inline(always)]
+    fn next_word(&mut self) -> u64 {
+        let word = bits_at(self.payload, self.at);
+        self.at += self.at_once as usize * self.width;
+        word
     }
 }
 
@@ -143,7 +172,11 @@ const AHEAD: usize = 32;
 
 /// Adds `step` with the sign of each sent element to `target`; the payload must have passed [`check`].
 pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: f32) {
-    let mut asked = [(0, 0.0); AHEAD];
+    if header.sent == 0 {
+        return;
+    }
+    // What is taken out first changes no bit of any number.
+    let mut asked = [(0, -0.0); AHEAD];
     let mut count = 0;
     for_each_sent(
         header,
@@ -153,13 +186,11 @@ pub(crate) fn add_to(header: &Header, payload: &[u8], target: &mut [f32], step: 
             ask_for(target, index);
             let signed = f32::from_bits(step.to_bits() ^ is_negative << 31);
             let (came, signed) = std::mem::replace(&mut asked[count % AHEAD], (index, signed));
-            if count >= AHEAD {
-                target[came] += signed;
-            }
+            target[came] += signed;
             count += 1;
         },
     );
-    for (index, signed) in (count.saturating_sub(AHEAD)..count).map(|place| asked[place % AHEAD]) {
+    for (index, signed) in (count..count + AHEAD).map(|place| asked[place % AHEAD]) {
         target[index] += signed;
     }
 }
@@ -170,16 +201,18 @@ fn for_each_sent(header: &Header, payload: &[u8], mut then: impl FnMut(usize, u3
     let rice_parameter = header.rice_parameter;
     let mut fields = Fields::new(header, payload);
     let unary = &payload[(header.sent as usize * fields.width).div_ceil(8)..];
-    let (mut next_index, mut next_bit) = (0, 0);
+    // Bits before the one of an element are the quotients of all gaps up to it, and a one for each element before it, which is
+    // counted as a quotient here. The rest of an index: all remainders up to it, and for each element before it 1 less that one.
+    let mut rest = 0usize;
+    let one = 1usize.wrapping_sub(1 << rice_parameter);
     for (at, mut ones) in words(unary).enumerate() {
         while ones != 0 {
             let bit = at * 64 + ones.trailing_zeros() as usize;
             ones &= ones - 1;
-            let quotient = bit - next_bit;
-            next_bit = bit + 1;
             let field = fields.next();
-            let index = next_index + (quotient << rice_parameter) + (field >> 1) as usize;
-            next_index = index + 1;
+            rest = rest.wrapping_add((field >> 1) as usize);
+            let index = (bit << rice_parameter).wrapping_add(rest);
+            rest = rest.wrapping_add(one);
             then(index, field as u32 & 1);
         }
     }
@@ -204,7 +237,8 @@ fn ask_for(target: &[f32], index: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{add_to, check, most_bits, rice_parameter, write};
+    use super::{add_to, check, most_bits, rice_parameter, sum_of_remainders, write};
+    use crate::bits::BitWriter;
     use crate::marks::Marks;
     use crate::{Form, MessageError, header::Header};
 
@@ -250,6 +284,27 @@ mod tests {
     fn expected_bits(p: f64, k: i32) -> f64 {
         let q = (1.0 - p).powi(1 << k);
         f64::from(k) + 1.0 + q / (1.0 - q)
+    }
+
+    #[test]
+    fn remainders_are_summed_for_every_width_and_any_number_of_them() {
+        for rice_parameter in 0..=31u8 {
+            for sent in [0, 1, 2, 5, 57, 64, 1000, 9001] {
+                let width = u32::from(rice_parameter) + 1;
+                let field = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) & ((1 << width) - 1);
+                // The most that there can be, and anything; the bits of quotients come right behind.
+                for field in [&(|_| (1u64 << width) - 1) as &dyn Fn(u64) -> u64, &field] {
+                    let mut payload = vec![0; (sent as usize * width as usize).div_ceil(8)];
+                    let mut writer = BitWriter::new(&mut payload);
+                    (0..sent).for_each(|at| writer.push(field(at), width));
+                    writer.finish();
+                    payload.extend([0xff; 9]);
+                    let header = Header { rice_parameter, elements: u32::MAX, sent: sent as u32, ..HEADER };
+                    let expected: u64 = (0..sent).map(|at| field(at) >> 1).sum();
+                    assert_eq!(sum_of_remainders(&header, &payload), expected, "k = {rice_parameter}, {sent} of them");
+                }
+            }
+        }
     }
 
     #[test]
