@@ -89,9 +89,7 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
         if !is_threshold(threshold) {
             return Err(Error::BadThreshold { found: threshold });
         }
-        if self.parts.is_some() {
-            self.marks.clear();
-        }
+        self.marks.clear();
         self.parts = Some((threshold, Absorbed::NOTHING));
         Ok(())
     }
@@ -111,12 +109,12 @@ impl<R: DerefMut<Target = [f32]>> Encoder<R> {
     ///
     /// # Panics
     ///
-    /// If no message was begun.
+    /// If no message was begun, or if an element that is sent came twice.
     pub fn finish(&mut self, message: &mut Vec<u8>) -> Result<Sent, Error> {
         message.clear();
         let (threshold, absorbed) = self.parts.take().expect("a message was begun");
         if !absorbed.is_finite() {
-            finite("residual", &self.residual).inspect_err(|_| self.marks.clear())?;
+            finite("residual", &self.residual)?;
         }
         let header = header(self.residual.len(), absorbed.count, threshold);
         header.write(message);
@@ -218,6 +216,12 @@ mod tests {
         assert_eq!(found, expected);
         let wrong = [3.0, f32::INFINITY, 0.0];
         encoder.encode(&wrong, 2.0, &mut found).expect_err("an update that is not finite");
+        let mut encoder = Encoder { residual: vec![1.0, 0.0, 0.0], ..encoder };
+        encoder.encode(&second, 2.0, &mut found).expect("a finite update");
+        assert_eq!(found, expected);
+        encoder.begin(2.0).expect("a good threshold");
+        encoder.absorb(0, &wrong, 1.0);
+        encoder.finish(&mut found).expect_err("an update that is not finite");
         let mut encoder = Encoder { residual: vec![1.0, 0.0, 0.0], ..encoder };
         encoder.encode(&second, 2.0, &mut found).expect("a finite update");
         assert_eq!(found, expected);

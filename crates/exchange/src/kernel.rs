@@ -291,4 +291,17 @@ mod tests {
             assert_eq!(residual[75], 0.0);
         }
     }
+
+    #[test]
+    fn what_is_not_sent_keeps_its_sign() {
+        for instructions in Instructions::available() {
+            let (mut update, mut residual) = ([-0.0; 64], [-0.0; 64]);
+            update[9] = 3.0;
+            let rule = Rule { scale: 0.5, threshold: 1.0 };
+            absorb(instructions, 0, &update, &mut residual, rule, &mut Marks::default());
+            let kept = residual.iter().enumerate().filter(|(index, _)| *index != 9);
+            assert!(kept.into_iter().all(|(_, rest)| rest.to_bits() == (-0.0f32).to_bits()), "{}", instructions.name());
+            assert_eq!(residual[9], 0.5);
+        }
+    }
 }

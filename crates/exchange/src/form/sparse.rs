@@ -97,7 +97,7 @@ pub(crate) fn check(header: &Header, payload: &[u8]) -> Result<(), MessageError>
     Ok(())
 }
 
-/// At most 2³² fields of 31 bits: no sum overflows.
+/// Fewer than 2³² fields of 31 bits and a sign: no sum overflows, not even that of all fields without their signs.
 ///
 /// As many fields as are read at once are added at once, every other one of them: between them there is room for their sums.
 fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
@@ -107,7 +107,7 @@ fn sum_of_remainders(header: &Header, payload: &[u8]) -> u64 {
     // Without the signs, which are the lowest bits.
     let remainders = |first: u32| every_other(first).fold(0, |all, shift| all | (mask - 1) << shift);
     let (evens, odds) = (remainders(0), remainders(1) >> width);
-    // There is as much room above a field as it is wide, and seven bits above the last.
+    // There is as much room above a field as it is wide, and at least seven bits above the last.
     let room = width.min(7);
     let sums = (1 << (width + room)) - 1;
     let (mut words, mut twice) = (header.sent / at_once, 0);
@@ -201,10 +201,9 @@ fn for_each_sent(header: &Header, payload: &[u8], mut then: impl FnMut(usize, u3
     let rice_parameter = header.rice_parameter;
     let mut fields = Fields::new(header, payload);
     let unary = &payload[(header.sent as usize * fields.width).div_ceil(8)..];
-    // Bits before the one of an element are the quotients of all gaps up to it, and a one for each element before it, which is
-    // counted as a quotient here. The rest of an index: all remainders up to it, and for each element before it 1 less that one.
-    let mut rest = 0usize;
-    let one = 1usize.wrapping_sub(1 << rice_parameter);
+    // The one of element j is bit number (sum of the quotients up to j) + j, and its index is the sum of the gaps up to j, plus j:
+    // indexⱼ = bitⱼ · 2ᵏ + r₀ + … + rⱼ + j · (1 − 2ᵏ), all but the first in `rest`.
+    let (mut rest, of_each) = (0usize, 1usize.wrapping_sub(1 << rice_parameter));
     for (at, mut ones) in words(unary).enumerate() {
         while ones != 0 {
             let bit = at * 64 + ones.trailing_zeros() as usize;
@@ -212,7 +211,7 @@ fn for_each_sent(header: &Header, payload: &[u8], mut then: impl FnMut(usize, u3
             let field = fields.next();
             rest = rest.wrapping_add((field >> 1) as usize);
             let index = (bit << rice_parameter).wrapping_add(rest);
-            rest = rest.wrapping_add(one);
+            rest = rest.wrapping_add(of_each);
             then(index, field as u32 & 1);
         }
     }
@@ -261,6 +260,22 @@ mod tests {
         add_to(&HEADER, &payload, &mut target, 0.5);
         assert_eq!((target[0], target[2], target[69]), (0.5, -0.5, 0.5));
         assert_eq!(target.iter().filter(|value| **value != 0.0).count(), 3);
+    }
+
+    #[test]
+    fn every_rice_parameter_leads_to_the_same_places_and_touches_no_other() {
+        let places = [1, 2, 40, 69].map(|index| (index, index == 40));
+        for rice_parameter in 0..=31 {
+            let header = Header { rice_parameter, sent: 4, ..HEADER };
+            let mut payload = Vec::new();
+            write(&header, &mut Marks::of(&[(0, 1 << 40 | 0b110, 1 << 40), (1, 0b10_0000, 0)]), &mut payload);
+            assert_eq!(check(&header, &payload), Ok(()));
+            let mut target = [-0.0f32; 70];
+            add_to(&header, &payload, &mut target, 0.5);
+            let mut expected = [-0.0f32; 70];
+            places.iter().for_each(|(index, is_negative)| expected[*index] = if *is_negative { -0.5 } else { 0.5 });
+            assert_eq!(target.map(f32::to_bits), expected.map(f32::to_bits), "k = {rice_parameter}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What was sent plus the residual is what was put in, for every element, whatever the thresholds and forms.
 
-use paceline_exchange::{Encoder, add_into, decode_into};
+use paceline_exchange::{Encoder, Instructions, add_into, decode_into, encode_plain};
 use proptest::prelude::*;
 
 use crate::reference::{self, Step};
@@ -30,33 +30,34 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn an_update_in_parts_gives_the_message_of_the_whole(
+    fn an_update_in_parts_gives_the_plain_message_of_the_whole(
         steps in reference::steps(6),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
-        backwards in any::<bool>(),
+        (cuts, order) in (0usize..6).prop_flat_map(|cuts| {
+            let order: Vec<usize> = (0..=cuts).collect();
+            (prop::collection::vec(any::<prop::sample::Index>(), cuts), Just(order).prop_shuffle())
+        }),
         scale in prop::sample::select(vec![1.0f32, 0.5, 0.3]),
     ) {
         let elements = steps[0].update.len();
-        let mut whole = Encoder::new(vec![0.0; elements]).expect("a short residual");
-        let mut parts = whole.clone();
-        let (mut expected, mut message) = (Vec::new(), Vec::new());
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(elements + 1)).chain([0, elements]).collect();
         ends.sort_unstable();
-        for step in &steps {
-            let Some(threshold) = step.threshold else { continue };
-            let scaled: Vec<f32> = step.update.iter().map(|update| update * scale).collect();
-            let sent = whole.encode(&scaled, threshold, &mut expected).expect("a finite update");
-            parts.begin(threshold).expect("a good threshold");
-            let mut ranges: Vec<_> = ends.windows(2).map(|pair| pair[0]..pair[1]).collect();
-            if backwards {
-                ranges.reverse();
+        for instructions in Instructions::available() {
+            let mut residual = vec![0.0; elements];
+            let mut parts = Encoder::with_instructions(residual.clone(), instructions).expect("a short residual");
+            let (mut expected, mut message) = (Vec::new(), Vec::new());
+            for (step, threshold) in steps.iter().filter_map(|step| Some((step, step.threshold?))) {
+                let scaled: Vec<f32> = step.update.iter().map(|update| update * scale).collect();
+                let sent = encode_plain(&mut residual, &scaled, threshold, &mut expected).expect("a finite update");
+                parts.begin(threshold).expect("a good threshold");
+                for part in &order {
+                    let range = ends[*part]..ends[part + 1];
+                    parts.absorb(range.start, &step.update[range], scale);
+                }
+                prop_assert_eq!(parts.finish(&mut message).expect("a finite update"), sent);
+                prop_assert_eq!(&message, &expected, "{}", instructions.name());
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(bits(parts.residual()), bits(&residual), "{}", instructions.name());
             }
-            for range in ranges {
-                parts.absorb(range.start, &step.update[range], scale);
-            }
-            prop_assert_eq!(parts.finish(&mut message).expect("a finite update"), sent);
-            prop_assert_eq!(&message, &expected);
-            prop_assert_eq!(parts.residual(), whole.residual());
         }
     }
 
