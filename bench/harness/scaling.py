@@ -28,6 +28,11 @@ class Rate:
     long_seconds: list[float]
     examples_per_second: float | None  # none where noise swallowed a difference
 
+    def slower_over_faster(self) -> float | None:
+        """How unequal the cores were: who waits for the other at every step goes at the pace of the slower."""
+        seconds = [long - short for short, long in zip(self.short_seconds, self.long_seconds)]
+        return max(seconds) / min(seconds) if min(seconds) > 0 else None
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -100,6 +105,9 @@ def table(rows: list[Scaling]) -> str:
     for row in rows:
         for mode in row.modes:
             lines.append(f"- {row.case.name}, {mode}: {' '.join(_shown_share(share) for share in row.shares(mode))}")
+    lines += ["", "Repeats, seconds of the slower lone run over those of the faster:", ""]
+    for row in rows:
+        lines.append(f"- {row.case.name}: {' '.join(_shown_share(rate.slower_over_faster()) for rate in row.alone)}")
     return "\n".join(lines)
 
 
