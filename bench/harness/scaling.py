@@ -30,7 +30,7 @@ class Rate:
 
     def slower_over_faster(self) -> float | None:
         """How unequal the cores were: who waits for the other at every step goes at the pace of the slower."""
-        seconds = [long - short for short, long in zip(self.short_seconds, self.long_seconds)]
+        seconds = _differences(self.short_seconds, self.long_seconds)
         return max(seconds) / min(seconds) if min(seconds) > 0 else None
 
 
@@ -88,8 +88,12 @@ def measure(case: Case, job: Job, binary: Path, modes: Sequence[str], repeats: i
     return scaling
 
 
+def _differences(short: list[float], long: list[float]) -> list[float]:
+    return [after - before for before, after in zip(short, long)]
+
+
 def _rate(case: Case, batch: int, short: list[float], long: list[float]) -> Rate:
-    differences = [after - before for before, after in zip(short, long)]
+    differences = _differences(short, long)
     examples = batch * (case.long_steps - case.short_steps)
     rate = sum(examples / seconds for seconds in differences) if min(differences) > 0 else None
     return Rate(short, long, rate)
