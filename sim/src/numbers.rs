@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_exchange::rounds::{Incarnation, Round, Span, ViewNumber, WorkNumber};
+use paceline_exchange::rounds::{Incarnation, Round, Steps, ViewNumber, WorkNumber};
 
 use crate::random::mix;
 
@@ -52,10 +52,10 @@ struct Ahead {
     is_computed: bool,
 }
 
-fn sum_of(epoch: u64, spans: &[Span]) -> [i64; WIDTH] {
+fn sum_of(steps: &Steps) -> [i64; WIDTH] {
     let mut sum = [0; WIDTH];
-    for place in spans.iter().flat_map(|span| span.start..span.end) {
-        sum.iter_mut().zip(worth(epoch, place)).for_each(|(sum, worth)| *sum += worth);
+    for place in steps.slice.iter().flatten().flat_map(|span| span.start..span.end) {
+        sum.iter_mut().zip(worth(steps.epoch, place)).for_each(|(sum, worth)| *sum += worth);
     }
     sum
 }
@@ -67,6 +67,8 @@ pub(crate) struct Numbers {
     own: Option<(Round, [i64; WIDTH], u64)>,
     /// What was computed before the result of the round before was there.
     ahead: Option<Ahead>,
+    /// What is taken without others.
+    alone: Option<(WorkNumber, Round, [i64; WIDTH])>,
     contributions: BTreeMap<(ViewNumber, Round, Incarnation), Contribution>,
     sums: BTreeMap<(ViewNumber, Round, Incarnation), Vec<i64>>,
     result: Option<(Round, Vec<i64>)>,
@@ -82,6 +84,7 @@ impl Numbers {
             state: State::initial(),
             own: None,
             ahead: None,
+            alone: None,
             contributions: BTreeMap::new(),
             sums: BTreeMap::new(),
             result: None,
@@ -91,12 +94,17 @@ impl Numbers {
         }
     }
 
-    pub(crate) fn compute(&mut self, round: Round, epoch: u64, spans: &[Span]) {
-        self.own = Some((round, sum_of(epoch, spans), self.state.way));
+    pub(crate) fn compute(&mut self, round: Round, steps: &Steps) {
+        self.own = Some((round, sum_of(steps), self.state.way));
     }
 
-    pub(crate) fn compute_ahead(&mut self, work: WorkNumber, round: Round, epoch: u64, spans: &[Span]) {
-        self.ahead = Some(Ahead { work, round, sum: sum_of(epoch, spans), is_computed: false });
+    pub(crate) fn compute_ahead(&mut self, work: WorkNumber, round: Round, steps: &Steps) {
+        self.ahead = Some(Ahead { work, round, sum: sum_of(steps), is_computed: false });
+    }
+
+    /// Steps without others change the state when they are taken, whatever the rules think of them by then.
+    pub(crate) fn compute_alone(&mut self, work: WorkNumber, round: Round, steps: &Steps) {
+        self.alone = Some((work, round, sum_of(steps)));
     }
 
     pub(crate) fn drop_ahead(&mut self) {
@@ -105,6 +113,10 @@ impl Numbers {
 
     /// Whether work that is computed may be told; if it was ahead, only when the result of the round before is worked in.
     pub(crate) fn is_done(&mut self, work: WorkNumber) -> bool {
+        if let Some((_, round, sum)) = self.alone.take_if(|(of, ..)| *of == work) {
+            self.finish(round, sum.to_vec());
+            self.result = None;
+        }
         let ahead = self.ahead.as_mut().filter(|ahead| ahead.work == work);
         ahead.is_none_or(|ahead| {
             ahead.is_computed = true;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, MemberOptions, Now, Round, Term};
+use paceline_exchange::rounds::{
+    Course, Incarnation, Member, MemberAction, MemberEvent, MemberOptions, Now, Round, Term,
+};
 use paceline_exchange::sharing::Act;
 use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::{MemberRules, THROUGH_THE_MASTER, sharing};
@@ -125,6 +127,9 @@ impl World {
                 if self.worker(pid).member.as_ref().is_some_and(|m| m.incarnation() == incarnation)
                     && self.worker(pid).numbers.is_done(work) =>
             {
+                if self.worker(pid).member.as_ref().and_then(MemberRules::rounds).is_some_and(Member::is_waited_for) {
+                    self.watch.count("a view waited for steps that were taken alone");
+                }
                 self.tell_worker(pid, MemberEvent::Computed(work));
             }
             _ => {}
@@ -330,18 +335,20 @@ impl World {
                 self.dial_peers(pid);
                 relayed.into_iter().for_each(|(peer, _)| self.after(0, pid, Happening::Relayed(me, peer)));
             }
-            MemberAction::Compute { work, round, epoch, spans, ahead } => {
-                if self.faults.kills(epoch, &spans) {
+            MemberAction::Compute { work, round, steps, course, .. } => {
+                if self.faults.kills(steps.epoch, &steps.slice.concat()) {
                     self.watch.count("an example killed its worker");
                     self.lose_worker(pid);
                     return Ok(());
                 }
-                match ahead {
-                    false => self.worker(pid).numbers.compute(round, epoch, &spans),
-                    true => self.worker(pid).numbers.compute_ahead(work, round, epoch, &spans),
+                let numbers = &mut self.worker(pid).numbers;
+                match course {
+                    Course::Contributed => numbers.compute(round, &steps),
+                    Course::Ahead => numbers.compute_ahead(work, round, &steps),
+                    Course::Alone => numbers.compute_alone(work, round, &steps),
                 }
                 // Whoever has nothing to compute is not slow.
-                let delay = if spans.is_empty() { 1 } else { self.faults.computes_for(&mut self.random, self.now) };
+                let delay = if steps.is_empty() { 1 } else { self.faults.computes_for(&mut self.random, self.now) };
                 self.after(delay, pid, Happening::Computed(me, work));
             }
             MemberAction::Contribute { to, view, round, part, parts } => {
@@ -367,14 +374,14 @@ impl World {
                 self.watch.count("what was computed ahead was dropped");
                 self.worker(pid).numbers.drop_ahead();
             }
-            MemberAction::Apply { view, round, members } => {
+            MemberAction::Apply { view, round, members, .. } => {
                 self.worker(pid).numbers.apply(view, round, &members)?;
                 if let Some(work) = self.worker(pid).numbers.caught_up(round) {
                     self.watch.count("a round was computed before the one before was summed");
                     self.after(0, pid, Happening::Computed(me, work));
                 }
             }
-            MemberAction::ApplyFetched(round) => {
+            MemberAction::ApplyFetched(round, _) => {
                 self.watch.count("a result was fetched from a survivor");
                 self.worker(pid).numbers.apply_fetched(round)?;
             }

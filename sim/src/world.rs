@@ -114,6 +114,7 @@ impl World {
             _ => Share::Together(random.within(1, 12)),
         };
         let rest = Schedule::new(random.within(40, 400), random.within(1, 4), share);
+        let rest = rest.in_rounds_of(random.within(1, 4));
         let rest = if random.one_in(3) { rest.at_most(random.within(5, 100), random.within(2, 9)) } else { rest };
         let mut world = Self {
             now: 0,

@@ -29,11 +29,12 @@ const RARE: [&str; 16] = [
     "the master carried what two workers say",
     "two workers never reached each other again",
 ];
-const RARE_IN_ROUNDS: [&str; 5] = [
+const RARE_IN_ROUNDS: [&str; 6] = [
     "a lease was given again",
     "a result was fetched from a survivor",
     "a round was computed before the one before was summed",
     "a round was taken again",
+    "a view waited for steps that were taken alone",
     "what was computed ahead was dropped",
 ];
 const RARE_IN_SHARING: [&str; 5] = [

@@ -134,12 +134,20 @@ impl Bar {
 }
 
 fn beginning(event: &Event) -> String {
-    let Event::Started { parameters, examples, steps_per_epoch, epochs, resumed_at, instructions, .. } = event else {
+    let Event::Started { parameters, examples, steps_per_epoch, epochs, resumed_at, instructions, workers, .. } = event
+    else {
         return String::new();
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let crew = match workers {
+        // A master does not know yet who will come.
+        0 => String::new(),
+        1 => format!("1 worker on {cores} cores, "),
+        workers => format!("{workers} workers on {cores} cores, "),
     };
     let again = if *resumed_at > 0 { format!(", going on after step {resumed_at}") } else { String::new() };
     format!(
-        "{parameters} parameters, {examples} examples, {epochs} epochs of {steps_per_epoch} steps, {instructions}{again}"
+        "{parameters} parameters, {examples} examples, {epochs} epochs of {steps_per_epoch} steps, {crew}{instructions}{again}"
     )
 }
 

@@ -6,11 +6,13 @@
 //! | u32 LE   | that many bytes      | the rest                  |
 //! | n        | the word, as JSON    | numbers, or nothing       |
 //! +----------+----------------------+---------------------------+
-//! numbers of a contribution, a sum or a result:  f64 LE weight, then f32 LE values
+//! numbers of a part of a contribution or a sum:   see `worker/chunks.rs`
+//! numbers of a result:                           f64 LE weight, then f32 LE values
 //! numbers of a state, or of running statistics:   f32 LE values
 //! numbers of an update:                          a message of `paceline-exchange`
 //! ```
 
+use bytes::Bytes;
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term, ViewNumber};
@@ -175,16 +177,26 @@ pub enum WireError {
 impl Word {
     /// The frame that carries this word with numbers beside it.
     pub fn frame(&self, run: u64, term: Term, origin: Incarnation, sequence: u64, numbers: &[u8]) -> Frame {
-        let word = serde_json::to_vec(self).expect("words, numbers and lists can be written");
-        let mut body = Vec::with_capacity(4 + word.len() + numbers.len());
-        body.extend((word.len() as u32).to_le_bytes());
-        body.extend(word);
+        let mut body = Vec::with_capacity(256 + numbers.len());
+        self.begin_body(&mut body);
         body.extend(numbers);
+        Self::framed(run, term, origin, sequence, body.into())
+    }
+
+    /// The frame of a body that begins as [`Self::begin_body`] does.
+    pub fn framed(run: u64, term: Term, origin: Incarnation, sequence: u64, body: Bytes) -> Frame {
         Frame { kind: KIND, run, term, origin, sequence, body }
     }
 
+    /// Writes the word as the beginning of a body, to which numbers are added.
+    pub fn begin_body(&self, body: &mut Vec<u8>) {
+        let word = serde_json::to_vec(self).expect("words, numbers and lists can be written");
+        body.extend((word.len() as u32).to_le_bytes());
+        body.extend(word);
+    }
+
     /// The word of a frame, and the numbers beside it.
-    pub fn read(frame: &Frame) -> Result<(Word, &[u8]), WireError> {
+    pub fn read(frame: &Frame) -> Result<(Word, Bytes), WireError> {
         if frame.kind != KIND {
             return Err(WireError::OtherKind { found: frame.kind });
         }
@@ -196,7 +208,7 @@ impl Word {
             return Err(WireError::TooLong { room: rest.len(), found: length });
         };
         let word = serde_json::from_slice(word).map_err(|error| WireError::NoWord { message: error.to_string() })?;
-        Ok((word, numbers))
+        Ok((word, frame.body.slice_ref(numbers)))
     }
 }
 
@@ -239,12 +251,13 @@ mod tests {
         let frame = word.frame(1, 2, 3, 4, &write_weighted(2.5, &[1.0, -3.0]));
         let (read, numbers) = Word::read(&frame).expect("a word");
         assert_eq!(read, word);
-        assert_eq!(read_weighted(numbers), Ok((2.5, vec![1.0, -3.0])));
+        assert_eq!(read_weighted(&numbers), Ok((2.5, vec![1.0, -3.0])));
     }
 
     #[test]
     fn what_is_no_word_is_refused_with_what_was_expected() {
-        let frame = |body: &[u8]| Frame { kind: KIND, run: 0, term: 0, origin: 0, sequence: 0, body: body.to_vec() };
+        let frame =
+            |body: &[u8]| Frame { kind: KIND, run: 0, term: 0, origin: 0, sequence: 0, body: body.to_vec().into() };
         assert_eq!(Word::read(&frame(&[1, 0])), Err(WireError::TooLong { room: 2, found: 4 }));
         let found = u32::MAX as usize;
         assert_eq!(Word::read(&frame(&[255; 8])), Err(WireError::TooLong { room: 4, found }));

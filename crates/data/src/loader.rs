@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use paceline_model::{Batch, Targets};
+use paceline_model::{Batch, Targets, slice_of};
 
 use crate::{Error, Normaliser, Shuffle, Source, TargetShape};
 
@@ -219,11 +219,11 @@ impl Steps {
         self.next += 1;
         let mut batch = spare.try_recv().unwrap_or_else(|_| Batch::empty());
         let LoaderOptions { batch: size, share: Share { of, index }, .. } = self.filler.options;
-        let (size, of, index) = (size as u64, of as u64, index as u64);
-        let end = self.shuffle.examples();
-        let positions = (step * size + size * index / of).min(end)..(step * size + size * (index + 1) / of).min(end);
+        let (start, index) = (step * size as u64, index as u64);
+        let total = (self.shuffle.examples() - start).min(size as u64);
         self.indices.clear();
-        self.indices.extend(positions.map(|position| self.shuffle.index_at(position)));
+        let positions = slice_of(total, index..index + 1, of as u64);
+        self.indices.extend(positions.map(|position| self.shuffle.index_at(start + position)));
         // A panic in a source must reach the caller as an error, not as an epoch that silently ends early.
         let filled = catch_unwind(AssertUnwindSafe(|| self.filler.fill(&self.indices, self.epoch, &mut batch)));
         let result = filled.unwrap_or_else(|panic| {

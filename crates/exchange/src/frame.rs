@@ -13,6 +13,7 @@
 //! The checksum is the CRC-32 (IEEE) of bytes 0 to 12, bytes 16 to 48 and the body: every single flipped bit is found.
 //! It guards against damage, not against malice; strangers are kept out by TLS.
 
+use bytes::Bytes;
 use crc32fast::Hasher;
 
 /// One message between machines.
@@ -28,8 +29,8 @@ pub struct Frame {
     pub origin: u64,
     /// Its number among the messages of its origin.
     pub sequence: u64,
-    /// The message.
-    pub body: Vec<u8>,
+    /// The message. A copy of it costs nothing: what goes to several peers lies in memory once.
+    pub body: Bytes,
 }
 
 impl Frame {
@@ -165,6 +166,11 @@ pub enum FrameError {
     },
 }
 
+/// Bytes that are worth being read to where they belong.
+const WORTH_IT: usize = 8 << 10;
+/// No more are asked for at once before as many have come.
+const MOST_AT_ONCE: usize = 256 << 10;
+
 /// Makes frames of the bytes of a stream, however they were cut on the way.
 ///
 /// A frame is refused as early as its first bytes say that it must be, and a length alone allocates nothing: memory
@@ -229,6 +235,30 @@ impl FrameReader {
         }
         self.check_checksum()?;
         Ok(Some(self.take_frame()))
+    }
+
+    /// Where the bytes that come next belong, and how many of them, if that is far into a long body and nothing waits here:
+    /// whoever reads them there tells [`arrived`](Self::arrived) how many came, and saves a copy of them.
+    pub fn direct(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+        let is_in_body = self.header_bytes == Frame::HEADER && self.checksum.is_some();
+        if !is_in_body || self.taken < self.arrived.len() || self.length() > self.limit {
+            return None;
+        }
+        let missing = self.length() - self.body.len();
+        (missing >= WORTH_IT).then(|| {
+            // Memory follows the bytes that arrive.
+            let room = missing.min(self.body.len().max(MOST_AT_ONCE));
+            self.body.reserve_exact(room);
+            (&mut self.body, room)
+        })
+    }
+
+    /// So many bytes were read to where [`direct`](Self::direct) said.
+    pub fn arrived(&mut self, count: usize) {
+        let from = self.body.len() - count;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(&self.body[from..]);
+        }
     }
 
     /// Says whether the stream may end here.
@@ -296,7 +326,7 @@ impl FrameReader {
     fn take_frame(&mut self) -> Frame {
         self.header_bytes = 0;
         self.checksum = None;
-        let (kind, body) = (self.kind(), std::mem::take(&mut self.body));
+        let (kind, body) = (self.kind(), std::mem::take(&mut self.body).into());
         let long = |at| long(&self.header, at);
         Frame { kind, run: long(16), term: long(24), origin: long(32), sequence: long(40), body }
     }
@@ -320,12 +350,14 @@ fn long(header: &[u8; Frame::HEADER], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::{Frame, FrameError, FrameReader};
 
     const SMALL: usize = 1000;
 
     fn frame() -> Frame {
-        Frame { kind: 0x0203, run: 4, term: 5, origin: 6, sequence: 7, body: b"on we go".to_vec() }
+        Frame { kind: 0x0203, run: 4, term: 5, origin: 6, sequence: 7, body: Bytes::from_static(b"on we go") }
     }
 
     fn bytes(frame: &Frame) -> Vec<u8> {
@@ -424,6 +456,27 @@ mod tests {
             assert_eq!(reader.next(), Ok(None));
             assert!(reader.body.capacity() <= 2 * arrived, "{} for {arrived} bytes", reader.body.capacity());
             assert!(reader.arrived.capacity() <= 4 * chunk.len());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_read_to_where_they_belong_make_the_same_frame() {
+        let long = Frame { body: (0..200_000u32).map(|n| (n / 7) as u8).collect(), ..frame() };
+        let bytes = bytes(&long);
+        for first in [Frame::HEADER, Frame::HEADER + 1, 9000] {
+            let mut reader = FrameReader::new(bytes.len());
+            reader.push(&bytes[..first]);
+            assert_eq!(reader.next(), Ok(None));
+            let mut at = first;
+            while let Some((body, room)) = reader.direct() {
+                let count = room.min(70_000);
+                body.extend_from_slice(&bytes[at..at + count]);
+                reader.arrived(count);
+                at += count;
+            }
+            reader.push(&bytes[at..]);
+            assert_eq!(reader.next(), Ok(Some(long.clone())));
+            assert!(reader.direct().is_none(), "between two frames");
         }
     }
 

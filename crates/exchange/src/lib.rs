@@ -11,6 +11,7 @@
 //! - [`Form`]: the three ways a message is written, and their bytes.
 //! - [`ThresholdPolicy`] and [`Threshold`]: how large the threshold is, from the first step on.
 //! - [`Clipping`], [`Clipped`] and [`Norms`]: what is done about a residual, and what is told of it.
+//! - [`reduce`]: what gradients and states of several replicas come to.
 //! - [`rounds`]: the rules of `sync` and `averaging` on many machines: terms, views, commits, checkpoints.
 //! - [`sharing`]: those of `shared`: leases, messages, cuts, joining.
 //! - [`MasterRules`], [`MemberRules`]: either of them, for those who carry them out.
@@ -53,6 +54,7 @@ mod pieces;
 mod plain;
 mod planted;
 mod quantile;
+pub mod reduce;
 mod residual;
 pub mod rounds;
 mod rules;

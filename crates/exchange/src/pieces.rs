@@ -14,6 +14,8 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use crate::frame::{Frame, FrameError};
 
 /// Bytes of a piece before those of the frame.
@@ -35,7 +37,7 @@ impl Frame {
         prefix[..2].copy_from_slice(&self.kind.to_le_bytes());
         prefix[2..].copy_from_slice(&((self.body.len() - from) as u64).to_le_bytes());
         let Self { run, term, origin, sequence, .. } = *self;
-        let piece = Frame { kind: Self::PIECE, run, term, origin, sequence, body: Vec::new() };
+        let piece = Frame { kind: Self::PIECE, run, term, origin, sequence, body: Bytes::new() };
         bytes.reserve(Self::HEADER + PREFIX + part.len());
         bytes.extend(piece.header_over(&[&prefix, &self.body[part.clone()]]));
         bytes.extend(prefix);
@@ -47,7 +49,8 @@ impl Frame {
 /// Puts pieces together again. Memory grows with the bytes that have arrived.
 #[derive(Default)]
 pub struct Pieces {
-    whole: Option<Frame>,
+    /// The frame without its body, and what has come of that.
+    whole: Option<(Frame, Vec<u8>)>,
 }
 
 impl Pieces {
@@ -59,7 +62,7 @@ impl Pieces {
     /// kept then.
     pub fn take(&mut self, piece: Frame, limit: usize) -> Result<Option<Frame>, FrameError> {
         let begun = self.whole.take();
-        let arrived = begun.as_ref().map_or(0, |whole| whole.body.len());
+        let arrived = begun.as_ref().map_or(0, |(_, body)| body.len());
         let bad = |what: &'static str| Err(FrameError::BadPiece { what });
         let Some((prefix, part)) = piece.body.split_first_chunk::<PREFIX>() else {
             return bad("its kind and its length");
@@ -74,19 +77,17 @@ impl Pieces {
         if kind >= Self::RESERVED || part.is_empty() || part.len() > left {
             return bad("bytes of a frame, as many as it says or fewer");
         }
-        let body = Vec::new();
-        let mut whole =
-            begun.unwrap_or(Frame { kind, run: *run, term: *term, origin: *origin, sequence: *sequence, body });
-        let is_of_it = whole.kind == kind
-            && (whole.run, whole.term, whole.origin, whole.sequence) == (*run, *term, *origin, *sequence);
+        let head = Frame { kind, run: *run, term: *term, origin: *origin, sequence: *sequence, body: Bytes::new() };
+        let (whole, mut body) = begun.unwrap_or((head.clone(), Vec::new()));
+        let is_of_it = whole == head;
         if !is_of_it {
             return bad("more of the frame that has begun");
         }
-        whole.body.extend_from_slice(part);
+        body.extend_from_slice(part);
         if part.len() == left {
-            return Ok(Some(whole));
+            return Ok(Some(Frame { body: body.into(), ..whole }));
         }
-        self.whole = Some(whole);
+        self.whole = Some((whole, body));
         Ok(None)
     }
 
@@ -141,15 +142,16 @@ mod tests {
         let large = reader.take(first.clone(), whole.body.len() - 1);
         assert!(matches!(large, Err(FrameError::TooLarge { kind: 9, found: 524_288, .. })), "{large:?}");
         let other = Frame { sequence: 5, ..last.clone() };
-        let short = Frame { body: first.body[..9].to_vec(), ..first.clone() };
-        let empty = Frame { body: first.body[..10].to_vec(), ..first.clone() };
+        let short = Frame { body: first.body.slice(..9), ..first.clone() };
+        let empty = Frame { body: first.body.slice(..10), ..first.clone() };
         for bad in [other, short, empty] {
             reader.take(first.clone(), whole.body.len()).expect("a piece");
             assert!(matches!(reader.take(bad, usize::MAX), Err(FrameError::BadPiece { .. })));
             assert!(!reader.is_open(), "nothing of it is kept");
         }
-        let mut again = first.clone();
-        again.body[..2].copy_from_slice(&Frame::PIECE.to_le_bytes());
+        let mut body = first.body.to_vec();
+        body[..2].copy_from_slice(&Frame::PIECE.to_le_bytes());
+        let again = Frame { body: body.into(), ..first };
         assert!(reader.take(again, usize::MAX).is_err(), "pieces of pieces");
     }
 }

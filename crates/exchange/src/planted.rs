@@ -25,6 +25,7 @@ pub enum Planted {
     PublishesAnAbortedRound,
     ReusesWorkOfAnotherRound,
     KeepsWhatWasComputedAhead,
+    FreezesWithinAStep,
     CutsAtTheLeast,
     ForgetsTheLostLease,
     KeepsTheCountWhenAllAreLost,
@@ -43,7 +44,7 @@ pub enum Planted {
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 19] = [
+    pub const IN_ROUNDS: [Planted; 20] = [
         Planted::CountsWhenTheFirstIsDone,
         Planted::CommitsTheOldestRound,
         Planted::ForgetsTheLostSlice,
@@ -63,6 +64,7 @@ impl Planted {
         Planted::PublishesAnAbortedRound,
         Planted::ReusesWorkOfAnotherRound,
         Planted::KeepsWhatWasComputedAhead,
+        Planted::FreezesWithinAStep,
     ];
 
     /// Those in the rules of `shared`.

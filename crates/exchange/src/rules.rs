@@ -127,6 +127,14 @@ impl MemberRules {
         }
     }
 
+    /// The rules of rounds, if it is these.
+    pub fn rounds(&self) -> Option<&rounds::Member> {
+        match self {
+            Self::Rounds(machine) => Some(machine),
+            Self::Sharing(_) => None,
+        }
+    }
+
     /// The rules of `shared`, if it is these.
     pub fn sharing(&self) -> Option<&sharing::Member> {
         match self {

@@ -21,13 +21,11 @@ pub struct Factors {
     pub values: Flat,
 }
 
-/// The gradient of a factored part that an update is computed from.
+/// What the gradient of a factored part is computed from.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorSum<'a> {
     /// It is the sum over the examples of these.
     pub factors: &'a [Factors],
-    /// What the sum is divided by.
-    pub weight: f32,
     /// Tells it from other sums of the same step.
     pub number: usize,
 }

@@ -6,7 +6,9 @@
 //! - [`Flat`]: the one buffer type, cache-line aligned `f32`; [`SharedFlat`]: one that several threads use in turns.
 //! - [`State`]: everything a replica is, as flat buffers of one layout.
 //! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
-//! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained.
+//! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained. [`PartwiseModel`]: one
+//!   that computes part by part, so that others can use what is there.
+//! - [`slice_of`]: how a step is cut into slices, in one process and on many machines.
 //! - [`vectorize`]: loops with the widest instructions that the machine has.
 //! - [`Factors`]: what replicas of a process show each other in place of a gradient.
 
@@ -17,6 +19,7 @@ mod flat;
 mod large_pages;
 mod model;
 mod shared_flat;
+mod slices;
 mod state;
 mod vectorize;
 
@@ -24,7 +27,10 @@ pub use batch::{Batch, Targets};
 pub use block::NoMemory;
 pub use factors::{FactorSum, Factors, Part, SharedFactors};
 pub use flat::{Flat, Number};
-pub use model::{Error, Loss, Model, Passed, Progress, TakeUpdate, train_in_turn, update_in_turn};
+pub use model::{
+    Error, Handed, Loss, Model, PartwiseModel, Progress, TakeFactors, TakePart, hand_out_in_turn, train_in_turn,
+};
 pub use shared_flat::SharedFlat;
+pub use slices::slice_of;
 pub use state::State;
 pub use vectorize::vectorize;

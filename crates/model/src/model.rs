@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::{Batch, FactorSum, Part, SharedFactors, State};
 
 /// Why a model could not do its work.
@@ -66,8 +68,7 @@ pub trait Model: Send {
     /// Writes the outputs of every example, row after row, into `outputs`; returns the loss if the batch has targets.
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error>;
 
-    /// Where a part that starts at `start` ends best: parts are updated and applied one after the other, and one that
-    /// fits the cache is read from memory once.
+    /// Where a part that starts at `start` ends at the earliest: a part is updated as a whole, for its norm or its constraint.
     fn part_end(&self, start: usize) -> usize {
         let _ = start;
         usize::MAX
@@ -76,124 +77,171 @@ pub trait Model: Send {
     /// Turns the gradient in `range` into an update and leaves it in `state.gradient`.
     ///
     /// `weight` is what the sum of gradients is divided by; `progress` places the step in the schedules.
-    fn update(&mut self, state: &mut State, range: std::ops::Range<usize>, weight: f32, progress: Progress);
+    fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress);
 
     /// Subtracts the update in `range` from the parameters and applies the constraints.
-    fn apply(&mut self, state: &mut State, range: std::ops::Range<usize>);
+    fn apply(&mut self, state: &mut State, range: Range<usize>);
+}
 
-    /// [`Self::update`] and [`Self::apply`] of a range; what is left in the gradient means nothing.
-    fn update_and_apply(&mut self, state: &mut State, range: std::ops::Range<usize>, weight: f32, progress: Progress) {
-        self.update(state, range.clone(), weight, progress);
-        self.apply(state, range);
-    }
-
+/// A model that computes its step part by part, so that others can use a part while it goes on. All of it can be left as it
+/// is: then every part is there when the whole gradient is.
+///
+/// # Safety
+///
+/// Replicas on other threads read and change parameters and slots of a state while a model uses the rest. So a model
+///
+/// - looks at parameters and slots through [`Flat::part`](crate::Flat::part) and its siblings, never as a whole, while it is in
+///   [`Self::factored_gradient`];
+/// - uses nothing more of what it has told to have passed there until its next step;
+/// - does not change what it has shown, in the parts that it has passed, until then;
+/// - uses no more than `range` of a state in [`Self::gradient_of_factors`], [`Self::update_part`] and [`Self::step_part`], its
+///   `gradient` apart.
+#[expect(unsafe_code, reason = "memory that others change rests on what an implementation promises")]
+pub unsafe trait PartwiseModel: Model {
     /// Cuts all parameters into parts as they are best updated one after the other, by several replicas that share them.
     fn parts(&self, parameters: usize) -> Vec<Part> {
-        let (mut parts, mut start) = (Vec::new(), 0);
-        while start < parameters {
-            let range = start..self.part_end(start).min(parameters);
-            start = range.end;
-            parts.push(Part { range, is_factored: false });
-        }
-        parts
+        let part = |start: usize| Part { range: start..self.part_end(start).min(parameters), is_factored: false };
+        let first = (parameters > 0).then(|| part(0));
+        std::iter::successors(first, |before| (before.range.end < parameters).then(|| part(before.range.end))).collect()
     }
 
-    /// [`Self::gradient`], less the parts that are factored ([`Self::parts`]): of these the factors are shown instead.
+    /// A whole step of a replica that is alone: the gradient, then update and application of every part.
+    ///
+    /// A loss that is not finite is returned and changes no parameter. What is left in `state.gradient` means nothing.
+    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        train_in_turn(self, batch, state, progress)
+    }
+
+    /// The gradient of a minibatch, or the update that it makes, handed out part by part in any order and not applied.
+    ///
+    /// Nothing is handed out if the loss is not finite. What is left in `state.gradient` means nothing.
+    fn hand_out(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        handed: Handed,
+        take: &mut dyn TakePart,
+    ) -> Result<Loss, Error> {
+        hand_out_in_turn(self, batch, state, handed, take)
+    }
+
+    /// [`Model::gradient`], less the parts that are factored ([`Self::parts`]): of these the factors are shown instead.
     ///
     /// On its way back through the parameters it tells `passed` again and again how far it has come. Others may read the
     /// factors of the parts that it has passed, and change these parts, while it goes on. It tells nothing if the loss is
     /// not finite.
-    fn factored_gradient(&mut self, batch: &Batch, state: &mut State, passed: &mut Passed<'_>) -> Result<Loss, Error> {
+    fn factored_gradient(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        passed: &mut dyn TakeFactors,
+    ) -> Result<Loss, Error> {
         let _ = passed;
         self.gradient(batch, state)
     }
 
-    /// [`Self::update_and_apply`] of a factored part, of whose gradient replicas have shown their factors. What is in
-    /// `state.gradient` means nothing, before and after; it need not be longer than the part.
-    ///
-    /// Stretch by stretch `done` is told what has been updated: whoever uses it next finds it in the cache then, and may
-    /// change it.
-    fn update_from_factors(
+    /// Writes the gradient of a factored part, over all examples whose factors are in `sum`. `iteration` tells one step's factors
+    /// from another's; `next` is a state of which the part is changed next.
+    fn gradient_of_factors(
         &mut self,
-        state: &mut State,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         sum: FactorSum<'_>,
-        progress: Progress,
-        done: &mut dyn FnMut(std::ops::Range<usize>),
+        iteration: u64,
+        next: Option<&State>,
+        gradient: &mut [f32],
     ) {
-        let _ = (state, range, sum, progress, done);
+        let _ = (range, sum, iteration, next, gradient);
         unreachable!("a model without factored parts");
     }
 
-    /// A whole step of a replica that is alone: the bits of [`train_in_turn`], and as much faster as the model can.
-    ///
-    /// On its way back it may tell `passed` how far it has come: from there on parameters and slots are done with in this
-    /// step, and others may read and change them. A loss that is not finite is returned, changes no parameter and tells
-    /// nothing. What is left in `state.gradient` means nothing.
-    fn train(
+    /// Turns the gradient of a part into an update and leaves it in `gradient`.
+    fn update_part(
         &mut self,
-        batch: &Batch,
         state: &mut State,
+        range: Range<usize>,
+        gradient: &mut [f32],
+        weight: f32,
         progress: Progress,
-        passed: &mut dyn FnMut(usize),
-    ) -> Result<Loss, Error> {
-        let _ = passed;
-        train_in_turn(self, batch, state, progress)
+    ) {
+        state.gradient[range.clone()].copy_from_slice(gradient);
+        self.update(state, range.clone(), weight, progress);
+        gradient.copy_from_slice(&state.gradient[range]);
     }
 
-    /// The update of a minibatch, handed out part by part in any order, and not applied: the bits of
-    /// [`update_in_turn`], and as much faster as the model can.
+    /// Updates a part with its gradient and applies the update; what is left in `gradient` means nothing.
     ///
-    /// Nothing is handed out if the loss is not finite. What is left in `state.gradient` means nothing.
-    fn update_in_parts(
+    /// Stretch by stretch `done` is told what has been updated: whoever uses it next finds it in the cache then, and may
+    /// change it.
+    fn step_part(
         &mut self,
-        batch: &Batch,
         state: &mut State,
-        progress: Progress,
-        take: &mut dyn TakeUpdate,
-    ) -> Result<Loss, Error> {
-        update_in_turn(self, batch, state, progress, take)
+        range: Range<usize>,
+        gradient: &mut [f32],
+        (weight, progress): (f32, Progress),
+        done: &mut dyn FnMut(Range<usize>),
+    ) {
+        state.gradient[range.clone()].copy_from_slice(gradient);
+        self.update(state, range.clone(), weight, progress);
+        self.apply(state, range.clone());
+        done(range);
     }
 }
 
-/// Is told what a model shows, and from where on its factored parameters are not read any more in this step.
-pub type Passed<'a> = dyn FnMut(&SharedFactors, usize) + 'a;
+/// What is handed out of a minibatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// The sum of the examples' gradients.
+    Gradient,
+    /// What the updater makes of it at this step.
+    Update(Progress),
+}
 
-/// Is handed an update part by part.
-pub trait TakeUpdate {
+/// Is told what a model shows, and from where on its factored parameters are not read any more in this step.
+pub trait TakeFactors {
+    /// The model has passed all factored parameters from `from` on.
+    fn passed(&mut self, factors: &SharedFactors, from: usize);
+}
+
+/// Is handed a gradient or an update part by part.
+pub trait TakePart {
     /// What will be read when this part is taken, so that it can be brought near.
-    fn will_read(&self, part: std::ops::Range<usize>) -> &[f32] {
+    fn will_read(&self, part: Range<usize>) -> &[f32] {
         let _ = part;
         &[]
     }
 
     /// Takes a part: where it lies, and what it is. What is left of it means nothing.
-    fn take(&mut self, part: std::ops::Range<usize>, update: &mut [f32]);
+    fn take(&mut self, part: Range<usize>, values: &mut [f32]);
 }
 
-impl<F: FnMut(std::ops::Range<usize>, &mut [f32])> TakeUpdate for F {
-    fn take(&mut self, part: std::ops::Range<usize>, update: &mut [f32]) {
-        self(part, update);
+impl<F: FnMut(Range<usize>, &mut [f32])> TakePart for F {
+    fn take(&mut self, part: Range<usize>, values: &mut [f32]) {
+        self(part, values);
     }
 }
 
-/// The gradient, then the update part by part.
-pub fn update_in_turn<M: Model + ?Sized>(
+/// The part that begins at `start`, if that is not the end.
+fn part_at<M: Model + ?Sized>(model: &M, start: usize, state: &State) -> Option<Range<usize>> {
+    let parameters = state.parameters.len();
+    (start < parameters).then(|| start..model.part_end(start).min(parameters))
+}
+
+/// The gradient, then what is handed out of it part by part.
+pub fn hand_out_in_turn<M: Model + ?Sized>(
     model: &mut M,
     batch: &Batch,
     state: &mut State,
-    progress: Progress,
-    take: &mut dyn TakeUpdate,
+    handed: Handed,
+    take: &mut dyn TakePart,
 ) -> Result<Loss, Error> {
     let loss = model.gradient(batch, state)?;
-    if loss.sum.is_finite() {
-        let (mut start, end) = (0, state.parameters.len());
-        while start < end {
-            let part = start..model.part_end(start).min(end);
-            start = part.end;
+    let mut next = if loss.sum.is_finite() { part_at(model, 0, state) } else { None };
+    while let Some(part) = next {
+        next = part_at(model, part.end, state);
+        if let Handed::Update(progress) = handed {
             model.update(state, part.clone(), batch.weight(), progress);
-            take.take(part.clone(), &mut state.gradient[part]);
         }
+        take.take(part.clone(), &mut state.gradient[part]);
     }
     Ok(loss)
 }
@@ -206,14 +254,11 @@ pub fn train_in_turn<M: Model + ?Sized>(
     progress: Progress,
 ) -> Result<Loss, Error> {
     let loss = model.gradient(batch, state)?;
-    if loss.sum.is_finite() {
-        let (mut start, end) = (0, state.parameters.len());
-        while start < end {
-            let part = start..model.part_end(start).min(end);
-            start = part.end;
-            model.update(state, part.clone(), batch.weight(), progress);
-            model.apply(state, part);
-        }
+    let mut next = if loss.sum.is_finite() { part_at(model, 0, state) } else { None };
+    while let Some(part) = next {
+        next = part_at(model, part.end, state);
+        model.update(state, part.clone(), batch.weight(), progress);
+        model.apply(state, part);
     }
     Ok(loss)
 }

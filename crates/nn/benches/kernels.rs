@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use paceline_model::{Batch, Model, Progress, Targets};
+use paceline_model::{Batch, Model, PartwiseModel, Progress, Targets};
 use paceline_nn::random::Counted;
 use paceline_nn::{Engine, Network, NetworkConfig, Shape};
 
@@ -95,7 +95,7 @@ fn measure(name: &str, json: &str, examples: usize, pixel: Pixel, peak: f64) {
     let mut steps = |count: u64, engine: &mut Engine| {
         let start = Instant::now();
         for iteration in 0..count {
-            engine.train(&batch, &mut state, Progress { iteration, epoch: 0 }, &mut |_| {}).expect("a batch that fits");
+            engine.train(&batch, &mut state, Progress { iteration, epoch: 0 }).expect("a batch that fits");
         }
         start.elapsed().as_secs_f64() / count as f64 * 1e3
     };

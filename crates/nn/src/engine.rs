@@ -1,8 +1,8 @@
 use std::ops::Range;
 
 use paceline_model::{
-    Batch, Error, FactorSum, Flat, Loss, Model, Part, Passed, Progress, State, TakeUpdate, train_in_turn,
-    update_in_turn,
+    Batch, Error, FactorSum, Flat, Handed, Loss, Model, Part, PartwiseModel, Progress, State, TakeFactors, TakePart,
+    hand_out_in_turn, train_in_turn,
 };
 
 use crate::Network;
@@ -50,17 +50,6 @@ impl Engine {
         self.executor.seconds.as_deref().unwrap_or_default()
     }
 
-    /// [`Model::gradient`] with parameters that others may read at the same time.
-    pub fn gradient_at(
-        &mut self,
-        parameters: &[f32],
-        batch: &Batch,
-        running: &mut [f32],
-        gradient: &mut [f32],
-    ) -> Result<Loss, Error> {
-        self.executor.gradient(batch, parameters, running, gradient)
-    }
-
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network
@@ -76,36 +65,6 @@ impl Model for Engine {
         self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
     }
 
-    fn train(
-        &mut self,
-        batch: &Batch,
-        state: &mut State,
-        progress: Progress,
-        passed: &mut dyn FnMut(usize),
-    ) -> Result<Loss, Error> {
-        if !self.segments.is_element_wise() {
-            return train_in_turn(self, batch, state, progress);
-        }
-        let State { parameters, gradient, slots, running } = state;
-        let mut step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
-        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step, passed)
-    }
-
-    fn update_in_parts(
-        &mut self,
-        batch: &Batch,
-        state: &mut State,
-        progress: Progress,
-        take: &mut dyn TakeUpdate,
-    ) -> Result<Loss, Error> {
-        if !self.segments.is_element_wise() {
-            return update_in_turn(self, batch, state, progress, take);
-        }
-        let State { parameters, gradient, slots, running } = state;
-        let step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
-        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOut { step, take }, &mut |_| {})
-    }
-
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
         let (rows, loss) = self.executor.predict(batch, &state.parameters, &state.running)?;
         outputs.clear();
@@ -117,6 +76,20 @@ impl Model for Engine {
         self.segments.part_end(start)
     }
 
+    fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
+        self.segments.update(state, range, weight, progress);
+    }
+
+    fn apply(&mut self, state: &mut State, range: Range<usize>) {
+        self.segments.apply(state, range);
+    }
+}
+
+#[expect(unsafe_code, reason = "replicas that work on one state rest on what is promised here")]
+// SAFETY: the executor looks at parameters part by part (`Parameters::part`), and touches no weights of a layer after the
+// `passed` that follows its backward pass; what it shows lies in the arena, which only a next step writes. The methods
+// for one part use slices of that part alone.
+unsafe impl PartwiseModel for Engine {
     fn parts(&self, parameters: usize) -> Vec<Part> {
         let (mut parts, mut start) = (Vec::new(), 0);
         let plain = |start| self.segments.part_end(start) - start;
@@ -131,7 +104,43 @@ impl Model for Engine {
         parts
     }
 
-    fn factored_gradient(&mut self, batch: &Batch, state: &mut State, passed: &mut Passed<'_>) -> Result<Loss, Error> {
+    fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        if !self.segments.is_element_wise() {
+            return train_in_turn(self, batch, state, progress);
+        }
+        let State { parameters, gradient, slots, running } = state;
+        let mut step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
+        self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step)
+    }
+
+    fn hand_out(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        handed: Handed,
+        take: &mut dyn TakePart,
+    ) -> Result<Loss, Error> {
+        if !self.segments.is_element_wise() {
+            return hand_out_in_turn(self, batch, state, handed, take);
+        }
+        let State { parameters, gradient, slots, running } = state;
+        match handed {
+            Handed::Gradient => {
+                self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOutGradient(take))
+            }
+            Handed::Update(progress) => {
+                let step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
+                self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut HandOut { step, take })
+            }
+        }
+    }
+
+    fn factored_gradient(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        passed: &mut dyn TakeFactors,
+    ) -> Result<Loss, Error> {
         if !self.segments.is_element_wise() {
             return self.gradient(batch, state);
         }
@@ -139,42 +148,59 @@ impl Model for Engine {
         self.executor.factored_gradient(batch, parameters, running, gradient, passed)
     }
 
-    fn update_from_factors(
+    fn gradient_of_factors(
+        &mut self,
+        range: Range<usize>,
+        sum: FactorSum<'_>,
+        iteration: u64,
+        next: Option<&State>,
+        gradient: &mut [f32],
+    ) {
+        let next = next.map_or([&[][..]; 2], |State { parameters, slots, .. }| {
+            [parameters.part(range.clone()), slots.first().map_or(&[], |slot| slot.part(range.clone()))]
+        });
+        self.executor.gradient_of_factors(&range, sum, iteration, next, gradient);
+    }
+
+    fn update_part(
         &mut self,
         state: &mut State,
         range: Range<usize>,
-        sum: FactorSum<'_>,
+        gradient: &mut [f32],
+        weight: f32,
         progress: Progress,
+    ) {
+        if !self.segments.is_element_wise() {
+            state.gradient[range.clone()].copy_from_slice(gradient);
+            self.update(state, range.clone(), weight, progress);
+            return gradient.copy_from_slice(&state.gradient[range]);
+        }
+        let State { parameters, slots, .. } = state;
+        let parameters = parameters.part_mut(range.clone());
+        self.segments.update_place(Place { parameters, gradient, slots, range }, weight, progress);
+    }
+
+    fn step_part(
+        &mut self,
+        state: &mut State,
+        range: Range<usize>,
+        gradient: &mut [f32],
+        (weight, progress): (f32, Progress),
         done: &mut dyn FnMut(Range<usize>),
     ) {
-        let State { parameters, gradient, slots, .. } = state;
-        let remembered = slots.first().map_or(&[][..], |slot| slot.part(range.clone()));
-        let (next, gradient) = ([parameters.part(range.clone()), remembered], &mut gradient[..range.len()]);
-        self.executor.gradient_of_factors(&range, sum, progress.iteration, next, gradient);
+        if !self.segments.is_element_wise() {
+            state.gradient[range.clone()].copy_from_slice(gradient);
+            self.update(state, range.clone(), weight, progress);
+            self.apply(state, range.clone());
+            return done(range);
+        }
+        let State { parameters, slots, .. } = state;
         for chunk in chunks(&range) {
             let gradient = &mut gradient[chunk.start - range.start..chunk.end - range.start];
             let parameters = parameters.part_mut(chunk.clone());
-            self.segments.step(Place { parameters, gradient, slots, range: chunk.clone() }, sum.weight, progress);
+            self.segments.step(Place { parameters, gradient, slots, range: chunk.clone() }, weight, progress);
             done(chunk);
         }
-    }
-
-    fn update(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
-        self.segments.update(state, range, weight, progress);
-    }
-
-    fn apply(&mut self, state: &mut State, range: Range<usize>) {
-        self.segments.apply(state, range);
-    }
-
-    fn update_and_apply(&mut self, state: &mut State, range: Range<usize>, weight: f32, progress: Progress) {
-        if !self.segments.is_element_wise() {
-            self.segments.update(state, range.clone(), weight, progress);
-            return self.segments.apply(state, range);
-        }
-        let State { parameters, gradient, slots, .. } = state;
-        let (parameters, gradient) = (parameters.part_mut(range.clone()), &mut gradient[range.clone()]);
-        self.segments.step(Place { parameters, gradient, slots, range }, weight, progress);
     }
 }
 
@@ -231,7 +257,7 @@ fn chunks(part: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
 /// Hands out the update of each part as soon as its gradient is there.
 struct HandOut<'a> {
     step: Step<'a>,
-    take: &'a mut dyn TakeUpdate,
+    take: &'a mut dyn TakePart,
 }
 
 impl Take<f32> for HandOut<'_> {
@@ -247,6 +273,21 @@ impl Take<f32> for HandOut<'_> {
             let place = Place { parameters, gradient: &mut *gradient, slots, range: chunk.clone() };
             segments.update_place(place, *weight, *progress);
             self.take.take(chunk, gradient);
+        }
+    }
+}
+
+/// Hands out the gradient of each part as soon as it is there.
+struct HandOutGradient<'a>(&'a mut dyn TakePart);
+
+impl Take<f32> for HandOutGradient<'_> {
+    fn will_read<'a>(&'a self, _: &'a [f32], part: Range<usize>) -> [&'a [f32]; 2] {
+        [self.0.will_read(part), &[]]
+    }
+
+    fn take(&mut self, _: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
+        if !part.is_empty() {
+            self.0.take(part, gradient);
         }
     }
 }

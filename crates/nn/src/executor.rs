@@ -143,9 +143,9 @@ impl<K: Kernels> Executor<K> {
     }
 
     /// The same in parts: each is taken as soon as it is there and its parameters are not needed any more, while it is
-    /// in the cache. `gradient` is left with remains. `passed` is told from where on all parameters are done with.
+    /// in the cache. `gradient` is left with remains.
     ///
-    /// Nothing is taken or told when the loss is not finite.
+    /// Nothing is taken when the loss is not finite.
     pub(crate) fn gradient_in_parts(
         &mut self,
         batch: &Batch,
@@ -153,7 +153,6 @@ impl<K: Kernels> Executor<K> {
         running: &mut [K::R],
         gradient: &mut [K::R],
         taker: &mut impl Take<K::R>,
-        passed: &mut dyn FnMut(usize),
     ) -> Result<Loss, Error> {
         let plan = self.plan_to_learn(batch, Purpose::Train)?;
         let sum = self.forward(plan, batch, parameters, running);
@@ -202,8 +201,6 @@ impl<K: Kernels> Executor<K> {
             if self.poison {
                 bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
             }
-            let from = plan.nodes[..index].iter().map(|node| node.weights.end.max(node.bias.end)).max();
-            passed(from.unwrap_or(0));
         }
         Ok(loss)
     }

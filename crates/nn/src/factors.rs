@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use paceline_model::{Batch, Error, FactorSum, Flat, Loss, Passed, SharedFactors};
+use paceline_model::{Batch, Error, FactorSum, Flat, Loss, SharedFactors, TakeFactors};
 
 use crate::executor::{Executor, Kernels};
 use crate::pass::{RowsOfGradient, WrittenNext};
@@ -43,21 +43,21 @@ impl<K: Kernels<R = f32>> Executor<K> {
     }
 
     /// The gradient by all other parameters, and the factors of those that are [`Self::factored`]: see
-    /// [`paceline_model::Model::factored_gradient`].
+    /// [`paceline_model::PartwiseModel::factored_gradient`].
     pub(crate) fn factored_gradient(
         &mut self,
         batch: &Batch,
         parameters: &Flat,
         running: &mut [f32],
         gradient: &mut [f32],
-        passed: &mut Passed<'_>,
+        passed: &mut dyn TakeFactors,
     ) -> Result<Loss, Error> {
         self.packed.iter_mut().for_each(|packed| packed.of = None);
         let plan = self.plan_to_learn(batch, Purpose::TrainTogether)?;
         let sum = self.forward(plan, batch, parameters, running);
         if sum.is_finite() {
             let examples = batch.examples();
-            let show = |arena: &mut Flat, from| passed(&SharedFactors { examples, values: arena.share() }, from);
+            let show = |arena: &mut Flat, from| passed.passed(&SharedFactors { examples, values: arena.share() }, from);
             self.back(plan, batch, parameters, gradient, show);
         }
         Ok(Loss { sum, weight: f64::from(batch.weight()) })

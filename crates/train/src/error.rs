@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::gate::Broken;
+use crate::team::gate::Broken;
 
 /// Why a run could not begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +111,12 @@ pub enum Error {
     WorkerPanicked {
         /// The replica, from 0.
         worker: usize,
+        /// What it said.
+        message: String,
+    },
+    /// Whatever reads the examples of a replica panicked.
+    #[error("reading examples panicked: {message}")]
+    ReaderPanicked {
         /// What it said.
         message: String,
     },

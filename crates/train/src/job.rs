@@ -65,11 +65,9 @@ pub struct TrainConfig {
     pub epochs: u64,
     /// Ends the run after so many steps.
     pub steps: Option<u64>,
-    /// Replicas, each on a thread of its own; one for every core that this process may use if only a mode is given.
+    /// Replicas, each on a thread of its own; one for every core that this process may use if not set.
     pub workers: Option<usize>,
-    /// Threads of each replica, each with a part of its minibatch.
-    pub threads: usize,
-    /// How replicas stay together; alone if not set, or every step together if there are several.
+    /// How replicas stay together; every step together if not set, or alone if there is one.
     pub mode: Option<Mode>,
     /// Batches that are read ahead.
     pub prefetch: usize,
@@ -83,19 +81,20 @@ pub struct TrainConfig {
     pub checkpoint: CheckpointOptions,
 }
 
-impl TrainConfig {
-    /// Replicas and how they stay together, with what was left out filled in.
-    pub fn team(&self) -> (usize, Mode) {
-        // Counts only the cores that control groups and affinity leave to this process.
-        let cores = || std::thread::available_parallelism().map_or(1, |n| (n.get() / self.threads.max(1)).max(1));
-        match (self.workers, self.mode.clone()) {
-            (None, None | Some(Mode::Solo)) => (1, Mode::Solo),
-            (None, Some(mode)) => (cores(), mode),
-            (Some(1), None) => (1, Mode::Solo),
-            (Some(workers), None) => (workers, Mode::Sync),
-            (Some(workers), Some(mode)) => (workers, mode),
-        }
-    }
+/// Cores that control groups and affinity leave to this process.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A core gets at least so many examples of a step; fewer cost more than they gain.
+const LEAST_FOR_A_CORE: usize = 16;
+
+/// Replicas, how they stay together, and what they take in a step, with what a job leaves open filled in.
+#[derive(Clone, Debug, PartialEq)]
+struct Crew {
+    workers: usize,
+    mode: Mode,
+    global_batch: Option<usize>,
 }
 
 impl Default for TrainConfig {
@@ -105,7 +104,6 @@ impl Default for TrainConfig {
             epochs: defaults.epochs,
             steps: defaults.steps,
             workers: None,
-            threads: defaults.threads,
             mode: None,
             prefetch: defaults.prefetch,
             evaluate: defaults.evaluate,
@@ -208,6 +206,28 @@ impl Job {
         Ok(job)
     }
 
+    /// Who trains in one process with so many cores. Where a job says neither workers nor a mode, each step is spread over all
+    /// cores: the training is the same, only faster.
+    fn crew(&self, cores: usize) -> Crew {
+        let global_batch = self.data.global_batch;
+        match (self.train.workers, self.train.mode.clone()) {
+            (None, None) => {
+                let step = global_batch.unwrap_or(self.batch());
+                let workers = cores.min(step / LEAST_FOR_A_CORE).max(1);
+                let mode = if workers == 1 { Mode::Solo } else { Mode::Sync };
+                Crew { workers, mode, global_batch: Some(step) }
+            }
+            (None, Some(Mode::Solo)) | (Some(1), None) => Crew { workers: 1, mode: Mode::Solo, global_batch },
+            (None, Some(mode)) => Crew { workers: cores, mode, global_batch },
+            (Some(workers), None) => Crew { workers, mode: Mode::Sync, global_batch },
+            (Some(workers), Some(mode)) => Crew { workers, mode, global_batch },
+        }
+    }
+
+    fn batch(&self) -> usize {
+        self.data.batch.unwrap_or(TrainOptions::default().batch)
+    }
+
     fn validate(&self) -> Result<(), (&'static str, &'static str, String)> {
         if self.data.batch == Some(0) {
             return Err(("data", "batch", "`data.batch` must be at least 1".into()));
@@ -220,14 +240,11 @@ impl Job {
         if let Some(share) = self.data.test_share.filter(|s| !(*s > 0.0 && *s < 1.0)) {
             return Err(("data", "test_share", format!("`data.test_share` must be between 0 and 1, found {share}")));
         }
-        let (workers, mode) = self.train.team();
+        let Crew { workers, mode, .. } = self.crew(cores());
         mode.check(workers).map_err(|error| {
             let of_mode = workers > 0 && mode != Mode::Solo;
             ("train", if of_mode { "mode" } else { "workers" }, error.to_string())
         })?;
-        if self.train.threads == 0 {
-            return Err(("train", "threads", "`train.threads` must be at least 1".into()));
-        }
         let of_train = |key| move |error: Error| ("train", key, error.to_string());
         self.train.checkpoint.validate().map_err(of_train("checkpoint"))?;
         self.train
@@ -251,17 +268,33 @@ impl Job {
         Ok(())
     }
 
-    /// Opens the data and makes the trainer. Relative paths are taken from where the program was started.
+    /// Opens the data and makes the trainer of one process. Relative paths are taken from where the program was started.
     pub fn trainer(&self, output: Option<PathBuf>, resume: bool, open_options: &OpenOptions) -> Result<Trainer, Error> {
+        self.trainer_of(self.crew(cores()), output, resume, open_options)
+    }
+
+    /// As [`Self::trainer`], for a master or a worker of a run on many machines: `data.batch` is what one slot of one worker
+    /// takes, however many cores there are where.
+    pub fn cluster_trainer(&self, output: Option<PathBuf>, open_options: &OpenOptions) -> Result<Trainer, Error> {
+        let mode = self.train.mode.clone().filter(|mode| *mode != Mode::Solo).unwrap_or(Mode::Sync);
+        self.trainer_of(Crew { workers: 1, mode, global_batch: self.data.global_batch }, output, false, open_options)
+    }
+
+    fn trainer_of(
+        &self,
+        crew: Crew,
+        output: Option<PathBuf>,
+        resume: bool,
+        open_options: &OpenOptions,
+    ) -> Result<Trainer, Error> {
         // Shapes first: a wrong network should not wait for a download.
         let network = Network::with_registry(self.network.clone(), &Registry::default())?;
         let (train, test) = self.sources(open_options)?;
-        let (workers, mode) = self.train.team();
+        let Crew { workers, mode, global_batch } = crew;
         let options = TrainOptions {
-            batch: self.data.batch.unwrap_or(TrainOptions::default().batch),
-            global_batch: self.data.global_batch,
+            batch: self.batch(),
+            global_batch,
             workers,
-            threads: self.train.threads,
             mode,
             epochs: self.train.epochs,
             steps: self.train.steps,

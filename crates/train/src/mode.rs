@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use paceline_exchange::Clipping;
-use paceline_model::{Model, State};
+use paceline_model::{PartwiseModel, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::exchange::{Averaging, AveragingOptions, Exchange, Outer, Shared, SharedOptions, Solo, Synchronous};
-use crate::gate::Gate;
+use crate::team::gate::Gate;
+use crate::team::{Averaging, AveragingOptions, Exchange, Outer, Shared, SharedOptions, Solo, Synchronous};
 
 /// How replicas stay together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,12 +78,12 @@ impl Mode {
     pub(crate) fn team(
         &self,
         workers: usize,
-        model: &dyn Model,
+        model: &dyn PartwiseModel,
         state: &State,
     ) -> Result<(Exchanges, Arc<Gate>), Error> {
         let gate = Arc::new(Gate::new(workers));
         let team = match self {
-            Mode::Solo => boxed(vec![Solo]),
+            Mode::Solo => boxed(vec![Solo::default()]),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate)),
             Mode::Averaging(options) => boxed(Averaging::team(workers, *options, model, state, &gate)),
             Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate)?),

@@ -5,9 +5,9 @@ use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
 use paceline_nn::{Engine, ModelFile, Registry};
 
-use crate::resume::read_extra;
+use crate::run::resume::read_extra;
+use crate::run::trainer::fits_features;
 use crate::scores::name_outputs;
-use crate::trainer::fits_features;
 use crate::{Error, Scores, evaluate};
 
 /// A trained model, ready to judge and to predict.

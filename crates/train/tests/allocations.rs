@@ -74,7 +74,7 @@ fn no_step_after_the_first_ones_allocates() {
         .layer(Dropout::new(0.25))
         .layer(Dense::new(32).activation(Activation::Relu).dropout(0.5))
         .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
-    let mut worker = Worker::new(Engine::new(Network::new(config).expect("a network")), Solo);
+    let mut worker = Worker::new(Engine::new(Network::new(config).expect("a network")), Solo::default());
     let digits = open("digits:", &OpenOptions::default()).expect("digits");
     // Nine batches of 32 and one of 12.
     let source = Arc::new(Subset::first(digits, 300));

@@ -26,8 +26,7 @@ pub(crate) struct Ledger {
 }
 
 fn places(assignment: &Assignment) -> impl Iterator<Item = Place> {
-    let spans = assignment.slices.iter().flatten();
-    spans.flat_map(|span| span.start..span.end).map(|place| (assignment.epoch, place))
+    assignment.spans().flat_map(|span| span.start..span.end).map(|place| (assignment.epoch, place))
 }
 
 /// All that is left to take.
@@ -131,7 +130,7 @@ impl Ledger {
     pub(crate) fn sum(&self, round: Round) -> [i64; WIDTH] {
         let mut sum = [0; WIDTH];
         for assignment in self.counted.range(..=round).map(|(_, assignment)| assignment) {
-            for place in assignment.slices.iter().flatten().flat_map(|span| span.start..span.end) {
+            for place in assignment.spans().flat_map(|span| span.start..span.end) {
                 sum.iter_mut().zip(worth(assignment.epoch, place)).for_each(|(sum, worth)| *sum += worth);
             }
         }

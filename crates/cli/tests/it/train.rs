@@ -168,7 +168,7 @@ fn a_terminal_sees_a_progress_bar() {
     use std::process::{Command, Stdio};
 
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let line = format!("'{}' train --set train.epochs=8", env!("CARGO_BIN_EXE_paceline"));
+    let line = format!("'{}' train --workers 1 --set train.epochs=8", env!("CARGO_BIN_EXE_paceline"));
     let mut command = Command::new("script");
     let command = command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     command.current_dir(folder.path()).env("TERM", "xterm").stdin(Stdio::null());

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use paceline_exchange::rounds::{MasterEvent, Operator};
-use paceline_model::State;
-use paceline_train::{Event, Scores};
+use paceline_model::{Progress, State};
+use paceline_train::{Event, ReplicaMode, Scores};
 
 use super::judging::best_path;
-use super::keep::progress_at;
 use super::office::{Office, Term};
 use super::{Outcome, board};
 use crate::ClusterError;
-use crate::mode::RunMode;
+use crate::mode::name_of;
 use crate::transport::Transport;
 
 /// How long members have to hear that the run is over.
@@ -34,7 +33,7 @@ impl Office<'_> {
         if is_best {
             // Whoever was succeeded writes nothing over what its successor has written.
             self.coordination.check()?;
-            let progress = progress_at(&self.mode, term.checkpoint.0, epoch + 1);
+            let progress = Progress { iteration: term.checkpoint_steps, epoch: epoch + 1 };
             let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
             if let Err(error) = model.save(&best_path(self.keep.folder())) {
                 tell(&Event::NotSaved { round: term.checkpoint.0, reason: error.to_string() });
@@ -61,8 +60,8 @@ impl Office<'_> {
         let round = term.checkpoint.0;
         // In `shared` others go on while a state is copied: it may have some of the next epoch.
         let end = match self.mode {
-            RunMode::Rounds(_) => round,
-            RunMode::Shared { .. } => *term.ends.range(..=round).next_back()?.0,
+            ReplicaMode::Sync | ReplicaMode::Averaging(_) => round,
+            ReplicaMode::Shared(_) => *term.ends.range(..=round).next_back()?.0,
         };
         let epoch = term.ends.remove(&end)?;
         term.ends.retain(|end, _| *end > round);
@@ -82,12 +81,11 @@ impl Office<'_> {
             tell(&Event::Failed { error: reason.clone(), resumable: true });
             return Err(ClusterError::RunFailed { reason });
         }
-        let round = term.checkpoint.0;
         let path = PathBuf::from(self.record.checkpoint.clone().unwrap_or_default());
         if term.is_stopping && term.enough.is_none() {
             self.coordination.resign();
             let checkpoint = self.record.checkpoint.is_some().then_some(path);
-            tell(&Event::Paused { iteration: self.mode.iteration(round), checkpoint });
+            tell(&Event::Paused { iteration: term.checkpoint_steps, checkpoint });
             tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
             return Ok(Outcome { scores: None, stopped: true });
         }
@@ -101,8 +99,8 @@ impl Office<'_> {
             tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
             is_best = term.judging.take(scores).0;
         }
-        let mut model =
-            self.trainer.model_file(self.normaliser.as_ref(), state, progress_at(&self.mode, round, epochs), 0);
+        let progress = Progress { iteration: term.checkpoint_steps, epoch: epochs };
+        let mut model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
         if let Some(best) = term.judging.best(self.keep.folder()).filter(|_| !is_best) {
             scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
             model = best;
@@ -117,7 +115,7 @@ impl Office<'_> {
             self.coordination.publish(&self.record)?;
         }
         tell(&Event::Finished {
-            mode: self.mode.name(),
+            mode: name_of(&self.mode),
             workers: term.machine.view().1.len(),
             epochs,
             examples: term.tally.examples,

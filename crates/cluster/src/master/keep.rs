@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use paceline_exchange::rounds::{Round, Schedule};
-use paceline_model::{Progress, State};
+use paceline_model::State;
 use paceline_nn::{ModelFile, Registry};
-use paceline_train::{RoundMode, Trainer, adopt_into, snapshot_of};
+use paceline_train::{AveragingOptions, Outer, ReplicaMode, Trainer, adopt_into, snapshot_of};
 use serde::{Deserialize, Serialize};
 
 use super::judging;
 use crate::ClusterError;
-use crate::mode::RunMode;
 
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
@@ -67,7 +66,7 @@ impl Keep {
     }
 
     /// A run that begins.
-    pub(super) fn fresh(&self, trainer: &Trainer, mode: &RunMode, rest: Schedule) -> Begun {
+    pub(super) fn fresh(&self, trainer: &Trainer, mode: &ReplicaMode, rest: Schedule) -> Begun {
         let state = trainer.network().initial_state();
         let velocity = vec![0.0; velocity_length(mode, &state)];
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -113,7 +112,12 @@ impl Keep {
     }
 
     /// The state that bytes from a member hold.
-    pub(super) fn state(&self, trainer: &Trainer, mode: &RunMode, bytes: &[u8]) -> Result<(State, Vec<f32>), String> {
+    pub(super) fn state(
+        &self,
+        trainer: &Trainer,
+        mode: &ReplicaMode,
+        bytes: &[u8],
+    ) -> Result<(State, Vec<f32>), String> {
         let mut state = trainer.network().initial_state();
         let mut velocity = vec![0.0; velocity_length(mode, &state)];
         adopt_into(bytes, &mut state, &mut velocity)?;
@@ -161,15 +165,9 @@ impl Keep {
 }
 
 /// Numbers of the outer optimiser's way.
-fn velocity_length(mode: &RunMode, state: &State) -> usize {
-    use paceline_train::{AveragingOptions, Outer};
-    match mode.rounds() {
-        Some(RoundMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. })) => state.parameters.len(),
+fn velocity_length(mode: &ReplicaMode, state: &State) -> usize {
+    match mode {
+        ReplicaMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => state.parameters.len(),
         _ => 0,
     }
-}
-
-/// How far a run is after a round.
-pub(super) fn progress_at(mode: &RunMode, round: Round, epoch: u64) -> Progress {
-    Progress { iteration: mode.iteration(round), epoch }
 }

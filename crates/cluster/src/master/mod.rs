@@ -23,7 +23,7 @@ use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
 use paceline_train::{Event, Job, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
-use crate::mode::RunMode;
+use crate::mode::{max_ahead, name_of, overlaps, replica_mode, rounds_of, step_share};
 use crate::record::Record;
 use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
@@ -91,10 +91,10 @@ pub fn run_master(
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
-    let trainer = job.trainer(Some(options.output.clone()), false, &options.open)?;
+    let trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
     let train = trainer.options();
     trainer.can_stop_early()?;
-    let mode = RunMode::of(train)?;
+    let mode = replica_mode(train)?;
     let normaliser = trainer.fit_normaliser()?;
     let data = prove(&**trainer.train_source())?;
     let keep = Keep::new(&options.output)?;
@@ -128,7 +128,7 @@ pub fn run_master(
         }
     };
 
-    let share = mode.share(train);
+    let share = step_share(train);
     let job_key = serde_json::to_string(&text).expect("words can be written");
     // A run of the same job that did not end goes on; any other begins anew.
     let found = leadership.found.filter(|record| record.job == job_key && !record.has_ended);
@@ -136,7 +136,7 @@ pub fn run_master(
         Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
         None => None,
     };
-    let work = Schedule::new(data.examples, train.epochs, share);
+    let work = Schedule::new(data.examples, train.epochs, share).in_rounds_of(mode.steps());
     let work = match train.steps {
         Some(steps) => work.at_most(steps, train.global_batch.ok_or(ClusterError::StepsOfNoSize)? as u64),
         None => work,
@@ -163,7 +163,7 @@ pub fn run_master(
     let board = Board::new(RunStatus {
         run: format!("{:016x}", begun.run),
         term: leadership.term,
-        mode: mode.name().into(),
+        mode: name_of(&mode).into(),
         epochs: begun.rest.epochs(),
         examples: data.examples,
         ..RunStatus::default()
@@ -187,11 +187,11 @@ pub fn run_master(
 
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
-        save_every: train.checkpoint.steps.map(|steps| mode.rounds_of(steps)),
-        overlap: mode.overlaps(),
+        save_every: train.checkpoint.steps.map(|steps| rounds_of(&mode, steps, train)),
+        overlap: overlaps(&mode),
         straggler_limit: options.straggler_limit.map(|limit| limit.as_millis() as u64),
         share,
-        max_ahead: mode.max_ahead(),
+        max_ahead: max_ahead(&mode),
         ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)
     };
     let rules = MasterOptions {
@@ -200,7 +200,7 @@ pub fn run_master(
         waiting_limit: options.waiting_limit.as_millis() as u64,
         waiting_told_every: 5000,
         stops_on_poison: options.stops_on_poison,
-        overlap: mode.overlaps(),
+        overlap: overlaps(&mode),
         data,
     };
     let office = Office {

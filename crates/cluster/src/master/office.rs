@@ -11,16 +11,16 @@ use paceline_exchange::rounds::{
 };
 use paceline_exchange::sharing::{self, SharingOptions};
 use paceline_exchange::{Frame, MasterRules};
-use paceline_model::State;
-use paceline_train::{Event, Scores, Stop, Traffic, Trainer};
+use paceline_model::{Progress, State};
+use paceline_train::{Event, ReplicaMode, Scores, Stop, Traffic, Trainer};
 
 use super::judging::Judging;
-use super::keep::{Begun, Keep, progress_at};
+use super::keep::{Begun, Keep};
 use super::tally::Tally;
 use super::{Outcome, board};
 use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, RunRecord};
-use crate::mode::RunMode;
+use crate::mode::name_of;
 use crate::record::Record;
 use crate::tracker::Board;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
@@ -49,7 +49,7 @@ pub(super) struct Office<'a> {
     pub token: Option<&'a Token>,
     pub identity: Option<&'a MasterIdentity>,
     pub normaliser: Option<Normaliser>,
-    pub mode: RunMode,
+    pub mode: ReplicaMode,
     pub member: MemberOptions,
     pub keep: Keep,
     pub coordination: Box<dyn Coordination>,
@@ -84,9 +84,13 @@ pub(super) struct Term {
     pub(super) states: BTreeMap<Round, Vec<u8>>,
     /// What members without a state start from.
     pub(super) checkpoint: (Round, Vec<u8>),
-    /// The first round of the epoch, and the epoch.
+    /// Steps that are in it.
+    pub(super) checkpoint_steps: u64,
+    /// Steps that count.
+    pub(super) iteration: u64,
+    /// The epoch, and the steps before it.
     pub(super) epoch: u64,
-    pub(super) epoch_began_at: Round,
+    pub(super) epoch_began_at: u64,
     /// Epochs whose end is counted, by their last round: their state is judged.
     pub(super) ends: BTreeMap<Round, u64>,
     pub(super) tally: Tally,
@@ -113,8 +117,10 @@ impl Office<'_> {
         let options = self.trainer.options();
         let (term, round, rest) = (self.record.term, begun.round, begun.rest.clone());
         let machine = match &self.mode {
-            RunMode::Rounds(_) => MasterRules::Rounds(Master::new(rules, term, round, rest, 0)),
-            RunMode::Shared { .. } => {
+            ReplicaMode::Sync | ReplicaMode::Averaging(_) => {
+                MasterRules::Rounds(Master::new(rules, term, round, rest, 0))
+            }
+            ReplicaMode::Shared(_) => {
                 let MemberOptions { save_every, share, .. } = self.member;
                 let sharing = SharingOptions { share, steps_per_lease: STEPS_PER_LEASE, save_every };
                 MasterRules::Sharing(sharing::Master::new(rules, sharing, term, round, rest, 0))
@@ -125,14 +131,14 @@ impl Office<'_> {
         let steps_per_epoch =
             (self.trainer.train_source().examples() as u64).div_ceil(options.step_examples().max(1) as u64);
         tell(&Event::Started {
-            mode: self.mode.name(),
+            mode: name_of(&self.mode),
             workers: 0,
             parameters: self.trainer.network().parameter_count(),
             examples: self.trainer.train_source().examples(),
             steps_per_epoch,
             epochs,
             steps: steps_per_epoch.saturating_mul(epochs).min(options.steps.unwrap_or(u64::MAX)),
-            resumed_at: if begun.is_resumed { self.mode.iteration(begun.round) } else { 0 },
+            resumed_at: begun.rest.steps(),
             instructions: paceline_nn::Instructions::detect().name(),
         });
         let ends = unjudged(&begun);
@@ -146,9 +152,11 @@ impl Office<'_> {
             sequence: 0,
             states: BTreeMap::new(),
             checkpoint: (begun.round, begun.state),
+            checkpoint_steps: begun.rest.steps(),
+            iteration: begun.rest.steps(),
             epoch: begun.rest.epoch(),
             epochs,
-            epoch_began_at: begun.round,
+            epoch_began_at: begun.rest.steps(),
             ends,
             tally: Tally::new(),
             judging: Judging::new(options, begun.judged),
@@ -300,7 +308,7 @@ impl Office<'_> {
             }
             Word::Relay { to, said } => {
                 if let Some(link) = term.members.get(&to).map(|known| known.link) {
-                    self.send(term, link, &Word::Relayed { from: member, said }, numbers);
+                    self.send(term, link, &Word::Relayed { from: member, said }, &numbers);
                 }
             }
             Word::WantState { round } => {
@@ -321,8 +329,8 @@ impl Office<'_> {
                 term.tally.report(loss, weight, bytes_sent);
                 if let (Some(known), Some(traffic)) = (term.members.get_mut(&member), traffic) {
                     known.traffic = Some(traffic);
-                    let iteration = self.mode.iteration(term.machine.counted());
-                    let step = iteration.saturating_sub(self.mode.iteration(term.epoch_began_at));
+                    let iteration = term.iteration;
+                    let step = iteration.saturating_sub(term.epoch_began_at);
                     tell(&Event::Threshold { worker: member as usize, epoch: term.epoch, step, iteration, traffic });
                 }
             }
@@ -388,7 +396,7 @@ impl Office<'_> {
             incarnation,
             job: self.text.clone(),
             options: self.member.clone(),
-            is_shared: matches!(self.mode, RunMode::Shared { .. }),
+            is_shared: matches!(self.mode, ReplicaMode::Shared(_)),
             identity: identity.map(|identity| identity.reveal_bytes()),
         };
         term.members.insert(incarnation, Known { link, address: String::new(), slots: 0, traffic: None });
@@ -467,7 +475,7 @@ impl Office<'_> {
             Ok(read) => read,
             Err(reason) => return Ok(Err(reason)),
         };
-        let progress = progress_at(&self.mode, round, rest.epoch());
+        let progress = Progress { iteration: rest.steps(), epoch: rest.epoch() };
         let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
         let is_finished = rest.clone().take(&[1]).is_none() || term.enough.is_some();
         let (run, of, judged) = (self.record.run, self.record.term, term.judging.kept());
@@ -488,6 +496,7 @@ impl Office<'_> {
         term.saved = Some(Instant::now());
         board::saved(self.board, round, &path);
         term.checkpoint = (round, bytes);
+        term.checkpoint_steps = progress.iteration;
         tell(&Event::Checkpoint { iteration: progress.iteration, path });
         Ok(Ok(()))
     }

@@ -1,11 +1,12 @@
 //! What the rules tell, as events and on the board.
 
-use paceline_exchange::rounds::{Round, Told};
+use std::ops::Range;
+
+use paceline_exchange::rounds::Told;
 use paceline_train::Event;
 
 use super::board;
 use super::office::{Office, Term};
-use crate::mode::RunMode;
 
 impl Office<'_> {
     pub(super) fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
@@ -32,12 +33,13 @@ impl Office<'_> {
                 tell(&Event::View { view: *view, workers: members.clone(), round: *first, reason: reason.clone() });
             }
             Told::RoundAgain { round } => tell(&Event::LeaseRepeated { round: *round, worker: None, examples: None }),
-            Told::Counted { round, assignment } => {
-                self.count(term, assignment.epoch, *round, assignment.examples(), tell);
+            Told::Counted { assignment, .. } => {
+                let steps = assignment.iteration..assignment.iteration + assignment.steps();
+                count(term, assignment.epoch, steps, assignment.examples(), tell);
             }
-            Told::Shared { epoch, spans, counted, .. } => {
-                let examples = spans.iter().map(|span| span.len()).sum();
-                self.count(term, *epoch, *counted, examples, tell);
+            Told::Shared { epoch, spans, .. } => {
+                let (before, steps) = (term.iteration, term.machine.rest().steps());
+                count(term, *epoch, before..steps, spans.iter().map(|span| span.len()).sum(), tell);
             }
             Told::TakenBack { spans, .. } => {
                 term.tally.take_back(spans.iter().map(|span| span.len()).sum());
@@ -65,19 +67,16 @@ impl Office<'_> {
             Told::NotSaved { round, reason } => tell(&Event::NotSaved { round: *round, reason: reason.clone() }),
         }
     }
+}
 
-    /// Examples count, up to a round.
-    fn count(&self, term: &mut Term, epoch: u64, round: Round, examples: u64, tell: &mut dyn FnMut(&Event)) {
-        let before = match self.mode {
-            RunMode::Rounds(_) => round - 1,
-            RunMode::Shared { .. } => round - examples,
-        };
-        if epoch != term.epoch {
-            (term.epoch, term.epoch_began_at) = (epoch, before);
-        }
-        let step = self.mode.iteration(before).saturating_sub(self.mode.iteration(term.epoch_began_at));
-        if let Some(event) = term.tally.count(epoch, step, self.mode.iteration(round), examples) {
-            tell(&event);
-        }
+/// Examples of some steps count.
+fn count(term: &mut Term, epoch: u64, steps: Range<u64>, examples: u64, tell: &mut dyn FnMut(&Event)) {
+    if epoch != term.epoch {
+        (term.epoch, term.epoch_began_at) = (epoch, steps.start);
+    }
+    term.iteration = steps.end;
+    let step = steps.start.saturating_sub(term.epoch_began_at);
+    if let Some(event) = term.tally.count(epoch, step, steps.end, examples) {
+        tell(&event);
     }
 }

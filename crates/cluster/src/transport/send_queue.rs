@@ -106,7 +106,7 @@ mod tests {
     use paceline_exchange::Frame;
 
     fn frame(body: usize) -> Frame {
-        Frame { kind: 1, run: 0, term: 0, origin: 0, sequence: 0, body: vec![0; body] }
+        Frame { kind: 1, run: 0, term: 0, origin: 0, sequence: 0, body: vec![0; body].into() }
     }
 
     fn queue() -> SendQueue {

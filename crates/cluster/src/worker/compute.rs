@@ -3,40 +3,36 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline_exchange::rounds::{Incarnation, Round, Schedule, Span, WorkNumber};
-use paceline_train::{Contribution, RoundReplica, SharedReplica};
+use paceline_exchange::rounds::{At, Course, Incarnation, Round, Schedule, Steps, WorkNumber};
+use paceline_model::{Loss, Progress};
+use paceline_train::{Contributed, Parts, Replica, Sink};
 
-use super::buffers::Weighted;
+use super::chunks::{Chunk, Outgoing, Whole};
 use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
 use crate::ClusterError;
 
 /// What it is asked to do, in order.
 pub(super) enum Task {
     Compute {
-        of: Incarnation,
-        work: WorkNumber,
-        round: Round,
-        epoch: u64,
-        spans: Vec<Span>,
-        ahead: bool,
-        /// Set when it is not wanted any more.
-        is_void: Arc<AtomicBool>,
+        steps: Steps,
+        next: Option<Steps>,
+        course: Course,
+        out: Arc<Outgoing>,
     },
     DropAhead,
-    Apply {
+    Commit {
         of: Incarnation,
-        round: Round,
-        result: Weighted,
+        at: At,
+        result: Arc<Whole>,
     },
     Adopt {
         of: Incarnation,
         state: Vec<u8>,
     },
-    /// The state after the last round that was applied.
+    /// The state after the last round that was committed.
     Snapshot {
         of: Incarnation,
         whom: Whom,
@@ -56,48 +52,57 @@ pub(super) enum Whom {
 
 /// What it has done.
 pub(super) enum Done {
-    Computed { of: Incarnation, work: WorkNumber, round: Round, contribution: Weighted, loss: f64 },
-    Snapshot { of: Incarnation, whom: Whom, round: Round, state: Vec<u8> },
+    /// A part of a contribution is final.
+    Chunk((Incarnation, Round, WorkNumber), Chunk),
+    Computed {
+        of: Incarnation,
+        work: WorkNumber,
+        weight: f64,
+        loss: f64,
+    },
+    Snapshot {
+        of: Incarnation,
+        whom: Whom,
+        round: Round,
+        state: Vec<u8>,
+    },
     Stream(Incarnation, StreamDone),
-    Failed { of: Incarnation, error: String, is_invalid_score: bool },
-}
-
-/// The replica of whatever mode the run has.
-pub(super) enum Replica {
-    Rounds(Box<RoundReplica>),
-    Shared(Box<SharedReplica>),
+    Failed {
+        of: Incarnation,
+        error: String,
+        is_invalid_score: bool,
+    },
 }
 
 /// The thread, and the way to it. Both channels hold no more than the rules let be under way.
 pub(super) struct Compute {
     pub tasks: Sender<Task>,
     pub done: Receiver<Done>,
+    /// Where parts of contributions are told.
+    pub outbox: Sender<Done>,
     _thread: JoinHandle<()>,
 }
 
 impl Compute {
-    pub(super) fn start(mut replica: Replica) -> Result<Self, ClusterError> {
+    pub(super) fn start(mut replica: Box<dyn Replica>) -> Result<Self, ClusterError> {
         let (tasks, inbox) = unbounded();
         let (outbox, done) = unbounded();
+        let told = outbox.clone();
         let work = move || {
             let (mut queue, mut ahead) = (VecDeque::new(), None);
             while let Some(task) = next(&inbox, &mut queue) {
-                let answer = match (&mut replica, task) {
-                    (replica, Task::Write(path, answer)) => {
-                        let state = match replica {
-                            Replica::Rounds(replica) => replica.snapshot(),
-                            Replica::Shared(replica) => replica.snapshot(),
-                        };
-                        // Who asked waits for it, or is gone.
-                        let _ = answer.send(std::fs::write(path, state));
-                        None
+                // What is asked for already can be read while this is done.
+                if let Task::Stream(_, StreamTask::Step { steps, .. }) = &task {
+                    replica.expect(steps);
+                }
+                for task in &queue {
+                    if let Task::Stream(_, StreamTask::Step { steps, .. }) = task {
+                        replica.expect(steps);
                     }
-                    (Replica::Rounds(replica), task) => carry_out(replica, task, &mut ahead),
-                    (Replica::Shared(replica), Task::Stream(of, task)) => carry_out_in_stream(replica, of, task),
-                    (Replica::Shared(_), _) => None,
-                };
+                }
+                let answer = carry_out(&mut *replica, task, &mut ahead);
                 if let Some(answer) = answer
-                    && outbox.send(answer).is_err()
+                    && told.send(answer).is_err()
                 {
                     return;
                 }
@@ -105,7 +110,7 @@ impl Compute {
         };
         let thread = std::thread::Builder::new().name("paceline-replica".into()).spawn(work);
         let thread = thread.map_err(|source| ClusterError::Thread { source })?;
-        Ok(Self { tasks, done, _thread: thread })
+        Ok(Self { tasks, done, outbox, _thread: thread })
     }
 }
 
@@ -130,44 +135,61 @@ pub(super) fn failed(of: Incarnation, error: &paceline_train::Error) -> Done {
     Done::Failed { of, error: error.to_string(), is_invalid_score }
 }
 
-/// Does it; `ahead` is the number of the work that is done before the result of the round before is there.
-fn carry_out(replica: &mut RoundReplica, task: Task, ahead: &mut Option<WorkNumber>) -> Option<Done> {
-    let computed = |of, work, round, contribution: Contribution| Done::Computed {
-        of,
-        work,
-        round,
-        loss: contribution.loss.sum,
-        contribution: Weighted { weight: contribution.weight, values: contribution.values },
-    };
+/// Does it; `ahead` is what takes the contribution that is computed before the result of the round before is there.
+fn carry_out(replica: &mut dyn Replica, task: Task, ahead: &mut Option<Arc<Outgoing>>) -> Option<Done> {
     match task {
-        Task::Compute { of, work, round, epoch, spans, ahead: is_ahead, is_void } => {
-            let positions: Vec<u64> = spans.iter().flat_map(|span| span.start..span.end).collect();
-            let contribution = match is_ahead {
-                false => replica.compute(round, epoch, &positions, &is_void),
-                true => {
-                    *ahead = Some(work);
-                    replica.compute_ahead(round, epoch, &positions, &is_void).map(|()| None)
+        Task::Compute { steps, next, course, out } => {
+            replica.expect(&steps);
+            next.iter().for_each(|next| replica.expect(next));
+            let of = out.key.0;
+            let computed = match course {
+                Course::Contributed => replica.contribute(&steps, &(out.clone() as Arc<dyn Sink>)),
+                Course::Alone => replica.step_alone(&steps).map(|loss| Some(of_steps(loss))),
+                Course::Ahead => {
+                    *ahead = Some(out.clone());
+                    replica.go_ahead(&steps, &|| out.is_void()).map(|()| None)
                 }
             };
-            match contribution {
-                Ok(contribution) => contribution.map(|contribution| computed(of, work, round, contribution)),
+            match computed {
+                Ok(computed) => computed.map(|computed| done(&out, computed)),
                 Err(error) => Some(failed(of, &error)),
             }
         }
         Task::DropAhead => {
+            *ahead = None;
             replica.drop_ahead();
             None
         }
-        Task::Apply { of, round, result } => {
-            let contribution = replica.apply(round, &result.values, result.weight)?;
-            ahead.take().map(|work| computed(of, work, round + 1, contribution))
+        Task::Commit { of, at, result } => {
+            let at = Progress { iteration: at.iteration, epoch: at.epoch };
+            let out = ahead.take();
+            let sink = out.clone().map(|out| out as Arc<dyn Sink>);
+            let weight = result.weight;
+            match replica.commit(at, &(result as Arc<dyn Parts>), weight, sink.as_ref()) {
+                Ok(computed) => computed.zip(out).map(|(computed, out)| done(&out, computed)),
+                Err(error) => Some(failed(of, &error)),
+            }
         }
         Task::Adopt { of, state } => {
-            replica.adopt(&state).err().map(|error| Done::Failed { of, error, is_invalid_score: false })
+            replica.adopt(&state, None).err().map(|error| Done::Failed { of, error, is_invalid_score: false })
         }
         Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
-        Task::Stream(..) | Task::Write(..) => None,
+        Task::Stream(of, task) => carry_out_in_stream(replica, of, task),
+        Task::Write(path, answer) => {
+            // Whoever asked waits for it, or is gone.
+            let _ = answer.send(std::fs::write(path, replica.snapshot()));
+            None
+        }
     }
+}
+
+fn done(out: &Outgoing, Contributed { weight, loss }: Contributed) -> Done {
+    let (of, _, work) = out.key;
+    Done::Computed { of, work, weight, loss: loss.sum }
+}
+
+fn of_steps(loss: Loss) -> Contributed {
+    Contributed { weight: loss.weight, loss }
 }
 
 #[cfg(test)]
@@ -178,8 +200,9 @@ mod tests {
     fn messages_go_before_steps_but_not_before_copies() {
         use paceline_exchange::sharing::Encodes;
         let (tasks, inbox) = unbounded();
-        let step =
-            || StreamTask::Step { epoch: 0, iteration: 0, spans: Vec::new(), encodes: Encodes::Large, tells: false };
+        let steps = || Steps { epoch: 0, iteration: 0, slice: Vec::new() };
+        let part = paceline_exchange::rounds::Part { own: 1, all: 1 };
+        let step = || StreamTask::Step { steps: steps(), part, encodes: Encodes::Large, tells: false };
         let message = |n: u8| StreamTask::Apply(vec![n].into());
         for task in [step(), step(), message(1), message(2), StreamTask::Snapshot, step(), message(3)] {
             tasks.send(Task::Stream(7, task)).expect("the inbox is there");

@@ -1,28 +1,30 @@
 //! One incarnation of a worker: the loop that carries out what the rules decide.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, after, never, select};
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, Member, MemberAction, MemberEvent, Now, Term, WorkNumber};
+use paceline_exchange::rounds::{Course, Incarnation, Member, MemberAction, MemberEvent, Now, Round, Term, WorkNumber};
 use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{MemberRules, sharing};
-use paceline_train::Stop;
+use paceline_train::{Outlet, Sink, Stop};
 
-use super::buffers::{Buffers, Weighted};
+use super::chunks::{Chunk, Head, Outgoing, RoundKey, Whole};
 use super::compute::{Done, Task, Whom};
 use super::links::Links;
 use super::prepare::Prepared;
+use super::rounds::Rounds;
 use super::stream::{Former, Stream, StreamDone};
 use super::{WorkerEvent, WorkerOptions};
 use crate::ClusterError;
 use crate::record::Record;
 use crate::transport::{LinkId, TcpTransport, Transport, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Trust};
-use crate::wire::{JobText, Word, read_weighted, write_weighted};
+use crate::wire::{JobText, Word};
 
 /// How an incarnation ended.
 pub(super) enum Ended {
@@ -62,10 +64,14 @@ pub(super) struct Life<'a> {
     sequence: u64,
     pub(super) member: Option<MemberRules>,
     pub(super) links: Links,
-    pub(super) buffers: Buffers,
+    /// The numbers of rounds under way, as soon as it is known how many there are.
+    rounds: Option<Rounds>,
+    pub(super) fetched_state: Option<(Round, Vec<u8>)>,
     pub(super) stream: Stream,
-    /// What was last asked of the thread that computes, and whether it is not wanted any more.
-    work: (WorkNumber, Arc<AtomicBool>),
+    /// What was last asked of the thread that computes.
+    work: Option<Arc<Outgoing>>,
+    /// The round whose parts go out as they become final.
+    flow: Option<Flow>,
     timer: Option<Now>,
     preparing: Option<Receiver<Result<Prepared, ClusterError>>>,
     leaving: Option<Instant>,
@@ -77,6 +83,18 @@ pub(super) struct Life<'a> {
     bytes_sent: u64,
     reported: Instant,
     looked: Instant,
+}
+
+/// A round whose parts go out as they become final.
+struct Flow {
+    key: RoundKey,
+    /// What computes it.
+    work: WorkNumber,
+    members: Vec<Incarnation>,
+    /// The place of this one among them.
+    place: usize,
+    /// Those who were sent everything so far, on a link that stood all the time.
+    reached: BTreeSet<Incarnation>,
 }
 
 impl<'a> Life<'a> {
@@ -106,9 +124,11 @@ impl<'a> Life<'a> {
             sequence: 0,
             member: None,
             links: Links::new(0),
-            buffers: Buffers::default(),
+            rounds: None,
+            fetched_state: None,
             stream: Stream::new(),
-            work: (0, Arc::default()),
+            work: None,
+            flow: None,
             timer: None,
             preparing: None,
             leaving: None,
@@ -168,7 +188,7 @@ impl<'a> Life<'a> {
 
     /// What did not get to all others may go into the next incarnation.
     fn leave_behind(&mut self, prepared: &mut Option<Prepared>) {
-        self.work.1.store(true, Ordering::Relaxed);
+        self.work.iter().for_each(|work| work.set_void());
         let me = self.me();
         if let Some(ready) = prepared.as_mut().filter(|_| me > 0) {
             ready.former = Some(Former { incarnation: me, messages: self.stream.of(me) });
@@ -271,7 +291,7 @@ impl<'a> Life<'a> {
             }
         };
         if link == self.master {
-            return self.hear_master(frame, word, numbers, prepared, tell);
+            return self.hear_master(frame, word, &numbers, prepared, tell);
         }
         if frame.run != self.run {
             self.transport.close(link, "it belongs to another run");
@@ -294,8 +314,9 @@ impl<'a> Life<'a> {
             }
             Word::ToPeer(said) => {
                 if let Some(peer) = self.links.heard(link) {
-                    match self.take_numbers(peer, &said, numbers, prepared) {
-                        Ok(()) => self.feed(MemberEvent::PeerSaid(peer, said), prepared),
+                    match self.take_numbers(peer, &said, &numbers, prepared) {
+                        Ok(true) => self.feed(MemberEvent::PeerSaid(peer, said), prepared),
+                        Ok(false) => {}
                         Err(reason) => self.transport.close(link, &reason),
                     }
                 }
@@ -309,7 +330,7 @@ impl<'a> Life<'a> {
         &mut self,
         frame: &Frame,
         word: Word,
-        numbers: &[u8],
+        numbers: &Bytes,
         prepared: &mut Option<Prepared>,
         tell: &mut dyn FnMut(&WorkerEvent),
     ) -> Result<(), ClusterError> {
@@ -351,11 +372,12 @@ impl<'a> Life<'a> {
                 self.feed(MemberEvent::MasterSaid(frame.term, said), prepared);
             }
             Word::Relayed { from, said } => match self.take_numbers(from, &said, numbers, prepared) {
-                Ok(()) => self.feed(MemberEvent::PeerSaid(from, said), prepared),
+                Ok(true) => self.feed(MemberEvent::PeerSaid(from, said), prepared),
+                Ok(false) => {}
                 Err(reason) => self.transport.close(self.master, &reason),
             },
             Word::State { round } => {
-                self.buffers.fetched_state = Some((round, numbers.to_vec()));
+                self.fetched_state = Some((round, numbers.to_vec()));
                 self.feed(MemberEvent::StateFromMaster(round), prepared);
             }
             _ => {}
@@ -376,41 +398,114 @@ impl<'a> Life<'a> {
 
     fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>) {
         let (data, was) = (ready.proof.clone(), ready.former.as_ref().map(|former| former.incarnation));
+        self.rounds = Some(Rounds::new(ready.layout));
         *prepared = Some(ready);
         let address = self.transport.local_address().to_owned();
         let slots = self.options.standing_for();
         self.feed(MemberEvent::DataRead { data, address, was, slots }, prepared);
     }
 
+    /// Takes what came beside a word of a peer. Says whether the rules hear of it: not before all parts of it are here.
     fn take_numbers(
         &mut self,
         peer: Incarnation,
         said: &ToPeer,
-        numbers: &[u8],
+        numbers: &Bytes,
         prepared: &Option<Prepared>,
-    ) -> Result<(), String> {
-        let weighted = || {
-            let (weight, values) = read_weighted(numbers).map_err(|error| error.to_string())?;
-            Ok::<_, String>(Weighted { weight, values })
-        };
-        match said {
-            ToPeer::Contribution { view, round } => self.buffers.take((*view, *round, peer), weighted()?),
-            ToPeer::Reduced { view, round } => self.buffers.take_sum((*view, *round, peer), weighted()?),
-            ToPeer::Result { round } => self.buffers.fetched_result = Some((*round, weighted()?)),
-            ToPeer::State { round } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
-            ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
-            ToPeer::Sharing(word) => self.take_beside(word, numbers, prepared)?,
+    ) -> Result<bool, String> {
+        if let ToPeer::Sharing(word) = said {
+            return self.take_beside(word, numbers, prepared).map(|()| true);
         }
-        Ok(())
+        let rounds = self.rounds.as_mut().ok_or("no data is read here yet")?;
+        match said {
+            ToPeer::Contribution { view, round } => {
+                let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
+                let index = chunk.index;
+                let is_whole = rounds.take((*view, *round), peer, chunk, of);
+                self.sum_chunk((*view, *round), index);
+                return Ok(is_whole);
+            }
+            ToPeer::Reduced { view, round } => {
+                let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
+                return Ok(rounds.take_sum((*view, *round), peer, chunk, of));
+            }
+            ToPeer::Result { round } => rounds.fetched_result = Some((*round, Whole::read(rounds.cut, numbers)?)),
+            ToPeer::State { round } => self.fetched_state = Some((*round, numbers.to_vec())),
+            ToPeer::WantResult { .. } | ToPeer::WantState { .. } | ToPeer::Sharing(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// A chunk of the own contribution is final: it goes to the member that sums it.
+    fn take_chunk(&mut self, round: Round, work: WorkNumber, chunk: Chunk) {
+        let Some(rounds) = &mut self.rounds else { return };
+        rounds.take_own(round, work, chunk.clone());
+        let Some(flow) = self.flow.as_ref().filter(|flow| flow.work == work) else { return };
+        let Flow { key, members, place, reached, .. } = flow;
+        let (key, count) = (*key, members.len());
+        let to = rounds.cut.place(chunk.index, count);
+        let of = rounds.cut.of_member(to, count).len();
+        if to == *place {
+            let (index, me) = (chunk.index, members[to]);
+            rounds.take(key, me, chunk, of);
+            self.sum_chunk(key, index);
+        } else if reached.contains(&members[to]) {
+            let (to, word) = (members[to], ToPeer::Contribution { view: key.0, round: key.1 });
+            self.send_chunks(to, &word, &[chunk], of);
+        }
+    }
+
+    /// Sums a chunk if all members' are here, and sends the sum to those who are reached.
+    fn sum_chunk(&mut self, key: RoundKey, index: usize) {
+        let Some((rounds, flow)) = self.rounds.as_mut().zip(self.flow.as_ref().filter(|flow| flow.key == key)) else {
+            return;
+        };
+        let Some(sum) = rounds.sum(key, &flow.members, index) else { return };
+        let of = rounds.cut.of_member(flow.place, flow.members.len()).len();
+        let word = ToPeer::Reduced { view: key.0, round: key.1 };
+        for to in flow.reached.clone() {
+            self.send_chunks(to, &word, std::slice::from_ref(&sum), of);
+        }
+    }
+
+    /// Sends chunks beside a word, each in a frame of its own.
+    fn send_chunks(&mut self, to: Incarnation, word: &ToPeer, chunks: &[Chunk], of: usize) {
+        let head = Head { word: word.clone(), of };
+        for chunk in chunks {
+            if self.links.relayed().contains(&to) {
+                self.send_to_peer(to, word.clone(), &chunk.numbers(&head));
+            } else if let Some(link) = self.links.to(to) {
+                let body = chunk.body(&head);
+                self.bytes_sent += body.len() as u64;
+                self.send_body(link, &Word::ToPeer(word.clone()), body);
+            }
+        }
+    }
+
+    /// A round begins whose parts may go out as they become final.
+    fn begin_flow(&mut self, key: RoundKey, work: WorkNumber, members: Vec<Incarnation>) {
+        let me = self.me();
+        let Some(place) = members.iter().position(|member| *member == me) else { return };
+        let is_reached =
+            |peer: &Incarnation| *peer != me && (self.links.to(*peer).is_some() || self.links.relayed().contains(peer));
+        let reached = members.iter().copied().filter(is_reached).collect();
+        self.flow = Some(Flow { key, work, members, place, reached });
+    }
+
+    /// Whether a member was sent everything of a round as it became final.
+    fn has_reached(&self, key: RoundKey, peer: Incarnation) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.key == key && flow.reached.contains(&peer))
     }
 
     fn take_done(&mut self, done: Done, prepared: &mut Option<Prepared>) {
         let me = self.me();
         match done {
             // What is not wanted any more must not take the place of what is.
-            Done::Computed { of, work, round, contribution, loss } if of == me && work == self.work.0 => {
-                (self.loss, self.weight) = (self.loss + loss, self.weight + contribution.weight);
-                self.buffers.set_own(round, contribution);
+            Done::Chunk((of, round, work), chunk) if of == me && self.is_at(work) => {
+                self.take_chunk(round, work, chunk);
+            }
+            Done::Computed { of, work, weight, loss } if of == me && self.is_at(work) => {
+                (self.loss, self.weight) = (self.loss + loss, self.weight + weight);
                 self.feed(MemberEvent::Computed(work), prepared);
                 self.report();
             }
@@ -431,8 +526,17 @@ impl<'a> Life<'a> {
                 self.ended = Some(Ended::Failed(error));
             }
             // Of an incarnation that is over.
-            Done::Computed { .. } | Done::Snapshot { .. } | Done::Stream(..) | Done::Failed { .. } => {}
+            Done::Chunk(..)
+            | Done::Computed { .. }
+            | Done::Snapshot { .. }
+            | Done::Stream(..)
+            | Done::Failed { .. } => {}
         }
+    }
+
+    /// Whether this is what was last asked for.
+    fn is_at(&self, work: u64) -> bool {
+        self.work.as_ref().is_some_and(|out| out.key.2 == work)
     }
 
     pub(super) fn report(&mut self) {
@@ -447,6 +551,10 @@ impl<'a> Life<'a> {
     /// Tells the rules what happened, and does what they say.
     pub(super) fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
         let now = self.now();
+        // Whatever was sent to it before may not have arrived: it is sent again when the rules say so.
+        if let (MemberEvent::PeerUp(peer) | MemberEvent::PeerDown(peer), Some(flow)) = (&event, &mut self.flow) {
+            flow.reached.remove(peer);
+        }
         let Some(member) = &mut self.member else { return };
         let mut follows = Vec::new();
         let noted = self.record.is_on().then(|| event.clone());
@@ -484,59 +592,95 @@ impl<'a> Life<'a> {
                 let relayed = self.links.relayed().iter().copied().map(MemberEvent::PeerUp);
                 return Ok(without_link.into_iter().map(MemberEvent::PeerDown).chain(relayed).collect());
             }
-            MemberAction::Compute { work, round, epoch, spans, ahead } => {
-                let is_void = Arc::default();
-                let before = std::mem::replace(&mut self.work, (work, Arc::clone(&is_void)));
-                before.1.store(true, Ordering::Relaxed);
-                // Nobody waits for a thread that is still at what is not wanted any more.
-                if let Some(width) = prepared.as_ref().and_then(|ready| ready.nothing).filter(|_| spans.is_empty()) {
-                    self.buffers.set_own(round, Weighted { weight: 0.0, values: vec![0.0; width] });
-                    return Ok(vec![MemberEvent::Computed(work)]);
+            MemberAction::Compute { work, round, steps, next, course, gives } => {
+                let ready = prepared.as_ref().ok_or("the data is not read yet")?;
+                let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
+                self.work.iter().for_each(|work| work.set_void());
+                let cut = rounds.cut;
+                let spare = std::mem::take(&mut rounds.spare);
+                let to = gives.as_ref().map(|(view, members)| (*view, members.len()));
+                let out = Outgoing::new((me, round, work), cut, to, spare, ready.compute.outbox.clone());
+                self.work = Some(out.clone());
+                if let Some((view, members)) = gives {
+                    self.begin_flow((view, round), work, members);
                 }
-                task(Task::Compute { of: me, work, round, epoch, spans, ahead, is_void })?;
+                // Nobody waits for a thread that is still at what is not wanted any more.
+                if course == Course::Contributed && ready.gives_nothing && steps.is_empty() {
+                    out.begin(0.0);
+                    out.put(0..ready.layout.width(), &vec![0.0; ready.layout.width()]);
+                    let outbox = &ready.compute.outbox;
+                    let _ = outbox.send(Done::Computed { of: me, work, weight: 0.0, loss: 0.0 });
+                    return Ok(Vec::new());
+                }
+                task(Task::Compute { steps, next, course, out })?;
             }
             MemberAction::DropAhead => {
-                self.work.1.store(true, Ordering::Relaxed);
+                self.work.iter().for_each(|work| work.set_void());
                 task(Task::DropAhead)?;
             }
             MemberAction::Contribute { to, view, round, part, parts } => {
-                let part = self.buffers.part(round, part, parts).ok_or("the own contribution is missing")?;
+                let flows = self.flow.as_ref().is_some_and(|flow| flow.key == (view, round) && flow.work > 0);
+                if self.has_reached((view, round), to) || (to == me && flows) {
+                    return Ok(Vec::new());
+                }
+                let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
+                let chunks = rounds.own_for(round, part, parts)?;
+                let of = chunks.len();
                 if to == me {
-                    self.buffers.take((view, round, me), part);
+                    for chunk in chunks {
+                        rounds.take((view, round), me, chunk, of);
+                    }
                 } else {
-                    let numbers = write_weighted(part.weight, &part.values);
-                    self.send_to_peer(to, ToPeer::Contribution { view, round }, &numbers);
+                    self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of);
                 }
             }
-            MemberAction::Sum { view, round, members } => self.buffers.sum(me, view, round, &members)?,
+            MemberAction::Sum { view, round, members } => {
+                let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
+                let place = members.iter().position(|member| *member == me).ok_or("not a member of its own view")?;
+                let own = rounds.cut.of_member(place, members.len());
+                if !self.is_flowing((view, round)) {
+                    self.begin_flow((view, round), 0, members);
+                    // What is summed now is sent by the actions that follow.
+                    self.flow.iter_mut().for_each(|flow| flow.reached.clear());
+                }
+                own.for_each(|index| self.sum_chunk((view, round), index));
+            }
             MemberAction::Distribute { to, view, round } => {
-                if let Some(sum) = self.buffers.sum_of((view, round, me)) {
-                    let numbers = write_weighted(sum.weight, &sum.values);
-                    self.send_to_peer(to, ToPeer::Reduced { view, round }, &numbers);
+                if self.has_reached((view, round), to) {
+                    return Ok(Vec::new());
                 }
+                let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
+                let (place, members) = self.place_in_view();
+                let chunks = rounds.sums_of((view, round), place, members);
+                let of = rounds.cut.of_member(place, members).len();
+                self.send_chunks(to, &ToPeer::Reduced { view, round }, &chunks, of);
             }
-            MemberAction::Apply { view, round, members } => {
-                let result = self.buffers.assemble(view, round, &members)?.clone();
-                task(Task::Apply { of: me, round, result })?;
+            MemberAction::Apply { view, round, at, .. } => {
+                let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
+                let result = rounds.assemble((view, round))?;
+                task(Task::Commit { of: me, at, result })?;
             }
-            MemberAction::ApplyFetched(round) => {
-                let (_, result) = self.buffers.fetched_result.take().ok_or("the result that was fetched is missing")?;
-                let result = self.buffers.keep(round, result).clone();
-                task(Task::Apply { of: me, round, result })?;
+            MemberAction::ApplyFetched(round, at) => {
+                let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
+                let (_, result) = rounds.fetched_result.take().ok_or("the result that was fetched is missing")?;
+                let result = rounds.keep(round, result);
+                task(Task::Commit { of: me, at, result })?;
             }
             MemberAction::Adopt(_) => {
-                let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;
+                let (_, state) = self.fetched_state.take().ok_or("the state that was fetched is missing")?;
                 task(Task::Adopt { of: me, state })?;
             }
             MemberAction::ServeResult(peer, round) => {
-                if let Some(result) = self.buffers.result(round) {
-                    let numbers = write_weighted(result.weight, &result.values);
+                let result = self.rounds.as_ref().and_then(|rounds| rounds.result(round)).map(Whole::write);
+                if let Some(numbers) = result {
                     self.send_to_peer(peer, ToPeer::Result { round }, &numbers);
                 }
             }
             MemberAction::ServeState(peer, round) => task(Task::Snapshot { of: me, whom: Whom::Peer(peer), round })?,
             MemberAction::SaveState(round, rest) => task(Task::Snapshot { of: me, whom: Whom::Master(rest), round })?,
-            MemberAction::Forget(view, round) => self.buffers.forget(view, round, me),
+            MemberAction::Forget(view, round) => {
+                self.rounds.iter_mut().for_each(|rounds| rounds.forget(view, round));
+            }
             MemberAction::Sharing(act) => self.act(act, prepared)?,
             MemberAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
             MemberAction::End { reason, rejoin } => {
@@ -547,9 +691,27 @@ impl<'a> Life<'a> {
         Ok(Vec::new())
     }
 
+    /// Whether parts of this round go out as they become final.
+    fn is_flowing(&self, key: RoundKey) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.key == key)
+    }
+
+    /// The place of this one in its view, and how many there are.
+    fn place_in_view(&self) -> (usize, usize) {
+        let rules = self.member.as_ref().and_then(MemberRules::rounds);
+        rules.and_then(Member::place).unwrap_or((0, 1))
+    }
+
     pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8]) {
+        let mut body = Vec::with_capacity(256 + numbers.len());
+        word.begin_body(&mut body);
+        body.extend_from_slice(numbers);
+        self.send_body(link, word, body.into());
+    }
+
+    fn send_body(&mut self, link: LinkId, word: &Word, body: Bytes) {
         self.sequence += 1;
-        let frame = word.frame(self.run, self.term, self.me(), self.sequence, numbers);
+        let frame = Word::framed(self.run, self.term, self.me(), self.sequence, body);
         let sent = match word {
             Word::ToMaster(ToMaster::Beat { .. }) => self.transport.send_first(link, frame),
             _ => self.transport.send(link, frame),

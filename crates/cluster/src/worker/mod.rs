@@ -4,15 +4,16 @@
 //!
 //! - [`run_worker`]: from one joining to the next.
 //! - `life`: one incarnation: the loop that carries out what the rules decide.
-//! - `compute`: the thread with the replica. `buffers`: the numbers of rounds under way.
+//! - `compute`: the thread with the replica. `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `prepare`: the job and the data, read beside the loop.
 
-mod buffers;
+mod chunks;
 mod compute;
 mod life;
 mod links;
 mod prepare;
+mod rounds;
 mod sharing;
 mod stream;
 
@@ -26,7 +27,7 @@ use serde::Serialize;
 
 use crate::coordination::{Coordination, ZooKeeper};
 use crate::record::Record;
-use crate::transport::{TcpOptions, TcpTransport, TransportEvent};
+use crate::transport::{Limits, TcpOptions, TcpTransport, TransportEvent};
 use crate::trust::{Fingerprint, JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
 use compute::Task;
@@ -126,6 +127,8 @@ pub fn run_worker(
         listen: options.listen.clone(),
         advertise: options.advertise.clone(),
         plain_off_loopback: options.plain_off_loopback,
+        // The rules bound what is under way: a contribution and a sum of a round or two, however large they are.
+        limits: Limits { send_queue: 4 << 30, ..Limits::default() },
         ..TcpOptions::default()
     };
     let trust = match &options.target {

@@ -6,11 +6,11 @@ use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::Slots;
 use paceline_exchange::rounds::message::DataProof;
-use paceline_train::{Job, RoundMode, RoundReplica, SharedReplica};
+use paceline_train::{CoreReplica, Job, Layout, Replica, ReplicaMode};
 
-use super::compute::{Compute, Replica};
+use super::compute::Compute;
 use super::stream::Former;
-use crate::mode::RunMode;
+use crate::mode::replica_mode;
 use crate::wire::JobText;
 use crate::{ClusterError, prove};
 
@@ -21,8 +21,10 @@ pub(super) struct Prepared {
     pub compute: Compute,
     /// Parameters of the network.
     pub width: usize,
-    /// Numbers of a contribution, if one without examples needs no computing.
-    pub nothing: Option<usize>,
+    /// What a contribution is made of.
+    pub layout: Layout,
+    /// Whether one without examples needs no computing.
+    pub gives_nothing: bool,
     /// What the last incarnation had not brought to all others.
     pub former: Option<Former>,
 }
@@ -48,21 +50,15 @@ impl Prepared {
         for spec in [Some(&job.data.train), job.data.test.as_ref()].into_iter().flatten() {
             within_root(spec)?;
         }
-        let trainer = job.trainer(None, false, open)?;
+        let trainer = job.cluster_trainer(None, open)?;
         let proof = prove(&**trainer.train_source())?;
         let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
-        let (replica, nothing) = match RunMode::of(trainer.options())? {
-            RunMode::Rounds(mode) => {
-                let replica = RoundReplica::new(&trainer, mode, slots, normaliser)?;
-                let nothing = matches!(mode, RoundMode::Sync).then(|| replica.width());
-                (Replica::Rounds(Box::new(replica)), nothing)
-            }
-            RunMode::Shared { options, .. } => {
-                (Replica::Shared(Box::new(SharedReplica::new(&trainer, options, slots, normaliser)?)), None)
-            }
-        };
-        let width = trainer.network().parameter_count();
-        Ok(Self { job: text, proof, compute: Compute::start(replica)?, width, nothing, former: None })
+        let mode = replica_mode(trainer.options())?;
+        let gives_nothing = mode == ReplicaMode::Sync;
+        let replica = CoreReplica::new(&trainer, mode, slots, normaliser)?;
+        let (width, layout) = (trainer.network().parameter_count(), replica.layout());
+        let compute = Compute::start(Box::new(replica))?;
+        Ok(Self { job: text, proof, compute, width, layout, gives_nothing, former: None })
     }
 }
 

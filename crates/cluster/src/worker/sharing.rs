@@ -1,15 +1,16 @@
 //! What a worker does in `shared`, carried out.
 
+use bytes::Bytes;
 use paceline_exchange::Message;
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::rounds::{Incarnation, MemberEvent};
+use paceline_exchange::rounds::{Incarnation, MemberEvent, Steps};
 use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::sharing::{Act, Happened};
 
 use super::compute::Task;
 use super::life::Life;
 use super::prepare::Prepared;
-use super::stream::{Bytes, StreamDone, StreamTask};
+use super::stream::{StreamDone, StreamTask};
 use crate::wire::{Word, read_values, write_values};
 
 impl Life<'_> {
@@ -22,8 +23,9 @@ impl Life<'_> {
         };
         match act {
             Act::Step { epoch, iteration, spans, encodes } => {
-                let tells = self.stream.tells();
-                task(StreamTask::Step { epoch, iteration, spans, encodes, tells })?;
+                let (tells, part) = (self.stream.tells(), self.stream.part);
+                let steps = Steps { epoch, iteration, slice: vec![spans] };
+                task(StreamTask::Step { steps, part, encodes, tells })?;
             }
             Act::Keep { origin, sequence } => {
                 let message = self.stream.arrived.take().ok_or("the message that came is missing")?;
@@ -52,12 +54,12 @@ impl Life<'_> {
             }
             Act::DropSnapshot => drop(self.stream.copies.pop_front()),
             Act::Adopt { former } => {
-                let (_, state) = self.buffers.fetched_state.take().ok_or("the state that was fetched is missing")?;
+                let (_, state) = self.fetched_state.take().ok_or("the state that was fetched is missing")?;
                 let of =
                     |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
                 task(StreamTask::Adopt { state, void: former.and_then(of) })?;
             }
-            Act::Count(part) => task(StreamTask::Count(part))?,
+            Act::Count(part) => self.stream.part = part,
         }
         Ok(())
     }
@@ -70,7 +72,7 @@ impl Life<'_> {
     pub(super) fn take_beside(
         &mut self,
         word: &PeerWord,
-        numbers: &[u8],
+        numbers: &Bytes,
         prepared: &Option<Prepared>,
     ) -> Result<(), String> {
         let Some(ready) = prepared else { return Err("no data is read here yet".into()) };
@@ -81,12 +83,12 @@ impl Life<'_> {
                     let (expected, found) = (ready.width, message.elements());
                     return Err(format!("expected a message about {expected} parameters, found one about {found}"));
                 }
-                self.stream.arrived = Some(numbers.into());
+                self.stream.arrived = Some(numbers.clone());
             }
-            PeerWord::Snapshot { round, .. } => self.buffers.fetched_state = Some((*round, numbers.to_vec())),
+            PeerWord::Snapshot { round, .. } => self.fetched_state = Some((*round, numbers.to_vec())),
             PeerWord::Running { slots } => {
                 let running = read_values(numbers).map_err(|error| error.to_string())?;
-                let task = Task::Stream(self.me(), StreamTask::MeetRunning(running, *slots));
+                let task = Task::Stream(self.me(), StreamTask::MeetRunning(running, *slots, self.stream.part));
                 // Without the thread there is nothing to keep together.
                 let _ = ready.compute.tasks.send(task);
             }

@@ -1,25 +1,22 @@
 //! What only `shared` needs of a worker: steps that make messages, and the messages that are kept.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paceline_exchange::rounds::{Incarnation, Part, Slots, Span};
+use bytes::Bytes;
+use paceline_exchange::rounds::{Incarnation, Part, Slots, Steps};
 use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
-use paceline_train::{SharedReplica, Traffic};
+use paceline_train::{Replica, SlotShare, Traffic};
 
 use super::compute::{Done, failed};
 
-/// A message, shared by all who have yet to get it.
-pub(super) type Bytes = Arc<[u8]>;
-
 /// What the thread that computes is asked to do.
 pub(super) enum StreamTask {
+    /// Counting for a part of all slots.
     Step {
-        epoch: u64,
-        iteration: u64,
-        spans: Vec<Span>,
+        steps: Steps,
+        part: Part,
         encodes: Encodes,
         tells: bool,
     },
@@ -30,8 +27,7 @@ pub(super) enum StreamTask {
         state: Vec<u8>,
         void: Option<Vec<Bytes>>,
     },
-    Count(Part),
-    MeetRunning(Vec<f32>, Slots),
+    MeetRunning(Vec<f32>, Slots, Part),
 }
 
 /// What it has done.
@@ -40,37 +36,34 @@ pub(super) enum StreamDone {
     Copied(Vec<u8>),
 }
 
-pub(super) fn carry_out_in_stream(replica: &mut SharedReplica, of: Incarnation, task: StreamTask) -> Option<Done> {
+pub(super) fn carry_out_in_stream(replica: &mut dyn Replica, of: Incarnation, task: StreamTask) -> Option<Done> {
     let refused = |error: String| Some(Done::Failed { of, error, is_invalid_score: false });
     match task {
-        StreamTask::Step { epoch, iteration, spans, encodes, tells } => {
-            let positions: Vec<u64> = spans.iter().flat_map(|span| span.start..span.end).collect();
-            match replica.step(epoch, iteration, &positions, encodes) {
-                Ok(step) => {
-                    let message = step.message.map(Bytes::from);
-                    let traffic = if tells { replica.traffic() } else { None };
-                    let running = if tells { replica.running().to_vec() } else { Vec::new() };
-                    Some(Done::Stream(of, StreamDone::Stepped { message, loss: step.loss, traffic, running }))
-                }
-                Err(error) => Some(failed(of, &error)),
+        StreamTask::Step { steps, part, encodes, tells } => match replica.share(&steps, share_of(part), encodes) {
+            Ok(step) => {
+                let message = step.message.map(Bytes::from);
+                let traffic = if tells { replica.traffic() } else { None };
+                let running = if tells { replica.running().to_vec() } else { Vec::new() };
+                Some(Done::Stream(of, StreamDone::Stepped { message, loss: step.loss, traffic, running }))
             }
-        }
-        StreamTask::Apply(message) => replica.apply(&message).err().and_then(|error| refused(error.to_string())),
+            Err(error) => Some(failed(of, &error)),
+        },
+        StreamTask::Apply(message) => replica.take(&message).err().and_then(|error| refused(error.to_string())),
         StreamTask::Snapshot => Some(Done::Stream(of, StreamDone::Copied(replica.snapshot()))),
         StreamTask::Adopt { state, void } => {
             let void: Option<Vec<&[u8]>> = void.as_ref().map(|void| void.iter().map(|message| &message[..]).collect());
             replica.adopt(&state, void.as_deref()).err().and_then(refused)
         }
-        StreamTask::Count(Part { own, all }) => {
-            let slots = |all: u64| u32::try_from(all).unwrap_or(u32::MAX);
-            replica.count_for(slots(own), slots(all));
-            None
-        }
-        StreamTask::MeetRunning(running, slots) => {
-            replica.meet_running(&running, slots);
+        StreamTask::MeetRunning(running, slots, part) => {
+            replica.meet_running(&running, SlotShare { own: slots, ..share_of(part) });
             None
         }
     }
+}
+
+fn share_of(Part { own, all }: Part) -> SlotShare {
+    let slots = |all: u64| u32::try_from(all).unwrap_or(u32::MAX);
+    SlotShare { own: slots(own), all: slots(all) }
 }
 
 /// How often running statistics and what is told of messages are asked for.
@@ -84,12 +77,14 @@ pub(super) struct Stream {
     pub copies: VecDeque<Vec<u8>>,
     told: Instant,
     pub traffic: Option<Traffic>,
+    /// What this replica counts for.
+    pub part: Part,
 }
 
 impl Stream {
     pub(super) fn new() -> Self {
         let (kept, copies) = (BTreeMap::new(), VecDeque::new());
-        Self { kept, arrived: None, copies, told: Instant::now(), traffic: None }
+        Self { kept, arrived: None, copies, told: Instant::now(), traffic: None, part: Part { own: 1, all: 1 } }
     }
 
     pub(super) fn keep(&mut self, origin: Incarnation, sequence: Sequence, message: Bytes) {

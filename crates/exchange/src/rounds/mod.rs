@@ -26,9 +26,9 @@ mod schedule;
 mod told;
 
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
-pub use member::{Member, MemberAction, MemberEvent, MemberOptions, WorkNumber};
+pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
 pub use plan::Plan;
-pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Share, Slots, Span};
+pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Share, Slice, Slots, Span};
 pub use told::Told;
 
 /// Why a run ends that must not leave examples out.

@@ -71,29 +71,37 @@ impl Plan {
         };
         let ahead = self.at(first + 1).0;
         let mut aside = Vec::new();
-        let mut slices = vec![Vec::new(); members.len()];
-        for (place, (member, slice)) in self.members.iter().zip(before.slices).enumerate() {
+        let mut slices = vec![vec![Vec::new(); before.steps() as usize]; members.len()];
+        for (place, (member, slice)) in self.members.iter().zip(&before.slices).enumerate() {
             let stays = members.iter().position(|m| m == member);
             if let Some(place) = stays.filter(|_| blame(*member) != Blame::Slow) {
-                slices[place] = slice;
+                slices[place].clone_from(slice);
                 continue;
             }
             let is_ahead = match blame(*member) {
                 Blame::Nothing | Blame::Slow => false,
                 // Who has nothing to do in a round is at the next one, if rounds overlap.
-                Blame::Round { overlap } => overlap && slice.is_empty(),
+                Blame::Round { overlap } => overlap && slice.iter().all(Vec::is_empty),
                 Blame::Next => true,
             };
             let to_blame = matches!(blame(*member), Blame::Round { .. }) && !is_ahead;
-            aside.extend(rest.give_back(&slice, to_blame).into_iter().map(|span| (before.epoch, span)));
+            aside.extend(rest.give_back(&slice.concat(), to_blame).into_iter().map(|span| (before.epoch, span)));
             if let Some(ahead) = ahead.as_ref().filter(|_| is_ahead) {
-                aside.extend(rest.mark(ahead.epoch, &ahead.slices[place]).into_iter().map(|span| (ahead.epoch, span)));
+                aside.extend(
+                    rest.mark(ahead.epoch, &ahead.slices[place].concat()).into_iter().map(|span| (ahead.epoch, span)),
+                );
             }
         }
         let ends_epoch = rest.left() == 0 && rest.epoch() == before.epoch;
-        let kept = Assignment { epoch: before.epoch, slices, ends_epoch };
+        let kept = Assignment { slices, ends_epoch, ..before };
         // A round in which nobody who is left takes anything need not be held.
-        let assignment = if kept.examples() > 0 { Some(kept) } else { rest.take(&slots) };
+        let assignment = match kept.examples() > 0 {
+            true => Some(kept),
+            false => {
+                rest.put_back(&kept);
+                rest.take(&slots)
+            }
+        };
         Plan { view, members, slots, first, assignment, rest, aside }
     }
 }
@@ -129,7 +137,7 @@ mod tests {
 
     fn taken(assignment: &Option<Assignment>) -> Vec<Vec<(u64, u64)>> {
         let slices = assignment.iter().flat_map(|a| &a.slices);
-        slices.map(|slice| slice.iter().map(|s| (s.start, s.end)).collect()).collect()
+        slices.map(|slice| slice.iter().flatten().map(|s| (s.start, s.end)).collect()).collect()
     }
 
     #[test]
@@ -147,9 +155,9 @@ mod tests {
         let changed = plan.change(2, &crew(&[7]), 1, &[], |_| Blame::Next);
         assert_eq!((taken(&changed.assignment), &changed.aside), (vec![vec![(0, 2)]], &vec![]));
         let next = changed.at(2).0.expect("a round").slices;
-        assert_eq!(next, [[Span { start: 2, end: 4, losses: 0 }]], "what it gave is given back without blame");
+        assert_eq!(next, [[[Span { start: 2, end: 4, losses: 0 }]]], "what it gave is given back without blame");
         let marked = changed.at(4).0.expect("a round").slices;
-        assert_eq!(marked, [[Span { start: 6, end: 8, losses: 1 }]], "what it took ahead is not");
+        assert_eq!(marked, [[[Span { start: 6, end: 8, losses: 1 }]]], "what it took ahead is not");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Who takes which examples in which round: the same answer at the master and at every member, without asking.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use paceline_model::slice_of;
 use serde::{Deserialize, Serialize};
 
 /// Places `start..end` in the order of an epoch.
@@ -54,7 +56,7 @@ fn sum(slots: &[Slots]) -> u64 {
     slots.iter().copied().map(u64::from).sum()
 }
 
-/// How many examples a round takes.
+/// How many examples a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Share {
     /// So many for each slot.
@@ -81,13 +83,18 @@ impl Share {
     }
 }
 
+/// What one member takes in a round: of each of its steps, some spans.
+pub type Slice = Vec<Vec<Span>>;
+
 /// What every member takes in one round. All of it is of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// By member, in the order of the view.
-    pub slices: Vec<Vec<Span>>,
+    /// Steps of the run before its first one.
+    pub iteration: u64,
+    /// By member, in the order of the view. All have as many steps.
+    pub slices: Vec<Slice>,
     /// Whether nothing of the epoch is left behind it, unless something comes back.
     pub ends_epoch: bool,
 }
@@ -95,7 +102,17 @@ pub struct Assignment {
 impl Assignment {
     /// Examples of all members.
     pub fn examples(&self) -> u64 {
-        self.slices.iter().flatten().map(Span::len).sum()
+        self.spans().map(Span::len).sum()
+    }
+
+    /// The spans of all members.
+    pub fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.slices.iter().flatten().flatten()
+    }
+
+    /// Steps of the round: an epoch may end before it is full.
+    pub fn steps(&self) -> u64 {
+        self.slices.first().map_or(0, |slice| slice.len() as u64)
     }
 }
 
@@ -107,9 +124,12 @@ pub struct Schedule {
     /// Examples of the last epoch that are taken, if not all.
     #[serde(default)]
     in_the_last: Option<u64>,
-    /// In `shared`: steps of all members that were given out, in parts of [`STEP`].
+    /// Steps that were given out, in parts of [`STEP`]: in `shared` members take them one by one.
     #[serde(default)]
     pace: u64,
+    /// Steps of a round.
+    #[serde(default = "one")]
+    steps_of_a_round: u64,
     share: Share,
     epoch: u64,
     cursor: u64,
@@ -117,6 +137,10 @@ pub struct Schedule {
     /// Spans before the cursor has come to them that were lost with members, by epoch: they are taken apart from others, or
     /// not at all.
     marks: Vec<(u64, Span)>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// A step is so many parts.
@@ -133,7 +157,13 @@ impl Schedule {
     /// All epochs, from the first example on.
     pub fn new(examples: u64, epochs: u64, share: Share) -> Self {
         let (holes, marks) = (VecDeque::new(), Vec::new());
-        Self { examples, epochs, in_the_last: None, pace: 0, share, epoch: 0, cursor: 0, holes, marks }
+        let (pace, steps_of_a_round) = (0, 1);
+        Self { examples, epochs, in_the_last: None, pace, steps_of_a_round, share, epoch: 0, cursor: 0, holes, marks }
+    }
+
+    /// Rounds of so many steps; that at the end of an epoch may have fewer.
+    pub fn in_rounds_of(self, steps: u64) -> Self {
+        Self { steps_of_a_round: steps.max(1), ..self }
     }
 
     /// No more than so many steps of so many examples, of which the last of an epoch may have fewer.
@@ -163,9 +193,9 @@ impl Schedule {
         self.in_the_last.filter(|_| is_last).map_or(self.examples, |some| some.min(self.examples))
     }
 
-    /// Steps of all members that were given out to one after the other.
+    /// Steps of all members that were given out, each counted as one however short it was.
     pub fn steps(&self) -> u64 {
-        self.pace / STEP
+        if self.left() == 0 { self.pace.div_ceil(STEP) } else { self.pace / STEP }
     }
 
     /// So many examples were given out, of steps of so many.
@@ -198,18 +228,23 @@ impl Schedule {
         if self.left() == 0 && !self.next_epoch() {
             return None;
         }
-        let all = sum(slots);
-        let total = self.share.together(all).min(self.left());
-        let mut before = 0;
-        let mut slice = |own: &Slots| {
-            let (from, to) = (before, before + u64::from(*own));
-            before = to;
-            // Wide enough for any number of examples.
-            let up_to = |slots: u64| (u128::from(total) * u128::from(slots) / u128::from(all.max(1))) as u64;
-            self.cut(up_to(to) - up_to(from))
-        };
-        let slices = slots.iter().map(&mut slice).collect();
-        Some(Assignment { epoch: self.epoch, slices, ends_epoch: self.left() == 0 })
+        let (all, epoch, iteration) = (sum(slots), self.epoch, self.steps());
+        let mut slices = vec![Slice::new(); slots.len()];
+        for _ in 0..self.steps_of_a_round {
+            let total = self.share.together(all).min(self.left());
+            if total == 0 {
+                break;
+            }
+            let mut before = 0;
+            for (slice, own) in slices.iter_mut().zip(slots) {
+                let workers = before..before + u64::from(*own);
+                before = workers.end;
+                let Range { start, end } = slice_of(total, workers, all);
+                slice.push(self.cut(end - start));
+            }
+            self.pace += STEP;
+        }
+        Some(Assignment { epoch, iteration, slices, ends_epoch: self.left() == 0 })
     }
 
     /// Takes up to so many examples of the epoch for one member; none when nothing of it is left.
@@ -226,6 +261,8 @@ impl Schedule {
             return false;
         }
         (self.epoch, self.cursor) = (self.epoch + 1, 0);
+        // A step that was short was a step.
+        self.pace = self.pace.next_multiple_of(STEP);
         self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
         true
     }
@@ -330,9 +367,12 @@ impl Schedule {
 
     /// Puts back what was taken last, so that it is taken again in the same order.
     pub fn put_back(&mut self, assignment: &Assignment) {
-        for span in assignment.slices.iter().flatten().rev().filter(|span| !span.is_empty()) {
+        let steps = 0..assignment.steps() as usize;
+        let of_step = |step: usize| assignment.slices.iter().rev().flat_map(move |slice| slice[step].iter().rev());
+        for span in steps.rev().flat_map(of_step).filter(|span| !span.is_empty()) {
             self.holes.push_front(*span);
         }
+        self.pace = assignment.iteration * STEP;
     }
 
     /// Takes back what a lost member held, `to_blame` if it may have been lost because of it. Says what is set aside.
@@ -358,7 +398,7 @@ mod tests {
         let mut seen = [[0; 10]; 2];
         let mut ends = 0;
         while let Some(round) = schedule.take(&[1; 3]) {
-            for at in round.slices.iter().flatten().flat_map(|s| s.start..s.end) {
+            for at in round.spans().flat_map(|s| s.start..s.end) {
                 seen[round.epoch as usize][at as usize] += 1;
             }
             ends += u32::from(round.ends_epoch);
@@ -386,17 +426,43 @@ mod tests {
     #[test]
     fn a_short_last_round_is_shared_evenly() {
         let mut schedule = Schedule::new(7, 1, Share::Together(4));
-        assert_eq!(schedule.take(&[1; 2]).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 4)]]));
+        assert_eq!(
+            schedule.take(&[1; 2]).map(|r| r.slices),
+            Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 4)]]])
+        );
         let last = schedule.take(&[1; 2]).expect("three are left");
-        assert_eq!((last.slices, last.ends_epoch), (vec![vec![span(4, 5)], vec![span(5, 7)]], true));
+        assert_eq!((last.slices, last.ends_epoch), (vec![vec![vec![span(4, 5)]], vec![vec![span(5, 7)]]], true));
+    }
+
+    #[test]
+    fn a_round_of_steps_is_cut_step_by_step_and_a_short_step_counts_as_one() {
+        let mut schedule = Schedule::new(22, 2, Share::Together(4)).in_rounds_of(3);
+        let first = schedule.take(&[1; 2]).expect("a round");
+        let of_first = vec![vec![span(0, 2)], vec![span(4, 6)], vec![span(8, 10)]];
+        let of_second = vec![vec![span(2, 4)], vec![span(6, 8)], vec![span(10, 12)]];
+        assert_eq!((first.iteration, first.slices), (0, vec![of_first, of_second]));
+        let second = schedule.take(&[1; 2]).expect("a round");
+        assert_eq!((second.iteration, second.steps(), second.examples(), second.ends_epoch), (3, 3, 10, true));
+        schedule.put_back(&second);
+        assert_eq!((schedule.steps(), schedule.take(&[1; 2])), (3, Some(second)));
+        let third = schedule.take(&[1; 2]).expect("a round of the next epoch");
+        assert_eq!((third.epoch, third.iteration), (1, 6));
+        let fourth = schedule.take(&[1; 2]).expect("the last round");
+        assert_eq!((fourth.iteration, fourth.steps(), schedule.steps()), (9, 3, 12));
     }
 
     #[test]
     fn who_has_more_slots_takes_more() {
         let mut schedule = Schedule::new(100, 1, Share::Together(8));
-        assert_eq!(schedule.take(&[1, 3]).map(|r| r.slices), Some(vec![vec![span(0, 2)], vec![span(2, 8)]]));
+        assert_eq!(
+            schedule.take(&[1, 3]).map(|r| r.slices),
+            Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 8)]]])
+        );
         let mut schedule = Schedule::new(100, 1, Share::Each(5));
-        assert_eq!(schedule.take(&[2, 1]).map(|r| r.slices), Some(vec![vec![span(0, 10)], vec![span(10, 15)]]));
+        assert_eq!(
+            schedule.take(&[2, 1]).map(|r| r.slices),
+            Some(vec![vec![vec![span(0, 10)]], vec![vec![span(10, 15)]]])
+        );
         let part = Part::of(&[1, 3], Some(1));
         assert_eq!((Share::Together(8).each(part), Share::Each(5).each(part), Share::Each(5).together(4)), (6, 15, 20));
     }
@@ -405,12 +471,12 @@ mod tests {
     fn what_comes_back_is_taken_next_and_set_aside_when_it_is_lost_again() {
         let mut schedule = Schedule::new(8, 1, Share::Each(3));
         let first = schedule.take(&[1; 2]).expect("a round");
-        assert_eq!(schedule.give_back(&first.slices[1], true), []);
+        assert_eq!(schedule.give_back(&first.slices[1][0], true), []);
         let second = schedule.take(&[1]).expect("a round");
-        assert_eq!(second.slices, [[Span { start: 3, end: 6, losses: 1 }]]);
-        assert_eq!(schedule.give_back(&second.slices[0], true), [Span { start: 3, end: 6, losses: 2 }]);
+        assert_eq!(second.slices, [[[Span { start: 3, end: 6, losses: 1 }]]]);
+        assert_eq!(schedule.give_back(&second.slices[0][0], true), [Span { start: 3, end: 6, losses: 2 }]);
         assert_eq!(schedule.give_back(&[span(0, 1)], false), [], "one that left without blame");
-        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 1), span(6, 8)]]));
+        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 1), span(6, 8)]]]));
         assert_eq!(schedule.take(&[1]), None);
     }
 
@@ -421,7 +487,7 @@ mod tests {
         let mut again = schedule.clone();
         assert_eq!(again.mark(0, &held), []);
         let marked = Span { losses: 1, ..held[0] };
-        assert_eq!(again.clone().take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), marked]]));
+        assert_eq!(again.clone().take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), marked]]]));
         assert_eq!(schedule.mark(0, &[marked]), [Span { losses: 2, ..marked }]);
         assert_eq!(schedule.left(), 8);
         let mut returned = Schedule::new(10, 1, Share::Each(8));
@@ -429,9 +495,9 @@ mod tests {
         returned.put_back(&all);
         assert_eq!(returned.mark(0, &[marked]).len(), 1);
         assert_eq!(returned.left(), 8);
-        assert_eq!(returned.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 8), span(8, 10)]]));
-        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![span(0, 2), span(4, 6)]]));
-        assert_eq!(schedule.take(&[1]).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![span(6, 10)]], true)));
+        assert_eq!(returned.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 8), span(8, 10)]]]));
+        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 6)]]]));
+        assert_eq!(schedule.take(&[1]).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![vec![span(6, 10)]]], true)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ prop_compose! {
         sequence in any::<u64>(),
         body in prop::collection::vec(any::<u8>(), 0..=LIMIT),
     ) -> Frame {
-        Frame { kind, run, term, origin, sequence, body }
+        Frame { kind, run, term, origin, sequence, body: body.into() }
     }
 }
 

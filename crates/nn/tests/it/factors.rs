@@ -1,7 +1,9 @@
 //! Gradients that are computed from what replicas show of their backward passes, against those of one replica that has the
 //! examples of all of them: the same bits.
 
-use paceline_model::{Batch, FactorSum, Factors, Model, Part, Progress, SharedFactors, State, Targets};
+use paceline_model::{
+    Batch, FactorSum, Factors, Model, Part, PartwiseModel, Progress, SharedFactors, State, TakeFactors, Targets,
+};
 use paceline_nn::{Engine, Instructions, Network};
 
 use crate::networks::{batch_for, network};
@@ -43,8 +45,31 @@ fn weight(batches: &[Batch]) -> f32 {
 }
 
 /// The only sum of a step.
-fn sum(factors: &[Factors], weight: f32) -> FactorSum<'_> {
-    FactorSum { factors, weight, number: 0 }
+fn sum(factors: &[Factors]) -> FactorSum<'_> {
+    FactorSum { factors, number: 0 }
+}
+
+/// Hears what a model shows.
+struct Hear<F>(F);
+
+impl<F: FnMut(&SharedFactors, usize)> TakeFactors for Hear<F> {
+    fn passed(&mut self, factors: &SharedFactors, from: usize) {
+        (self.0)(factors, from);
+    }
+}
+
+/// Computes the gradient of a factored part and steps with it.
+fn step_from_factors(
+    engine: &mut Engine,
+    state: &mut State,
+    range: std::ops::Range<usize>,
+    factors: &[Factors],
+    at: (f32, Progress),
+    done: &mut dyn FnMut(std::ops::Range<usize>),
+) {
+    let mut gradient = vec![f32::NAN; range.len()];
+    engine.gradient_of_factors(range.clone(), sum(factors), at.1.iteration, Some(&*state), &mut gradient);
+    engine.step_part(state, range, &mut gradient, at, done);
 }
 
 /// Every replica shows its factors; each part is updated by another one, the last part first.
@@ -57,7 +82,7 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
         if batch.examples() > 0 {
             // What a gradient leaves out is not looked at.
             state.gradient.fill(f32::NAN);
-            let mut show = |shown: &SharedFactors, _| factors = Some(shown.clone());
+            let mut show = Hear(|shown: &SharedFactors, _| factors = Some(shown.clone()));
             replica.factored_gradient(batch, state, &mut show).expect("a batch that fits");
             gradient.iter_mut().zip(state.gradient.iter()).for_each(|(sum, slope)| *sum += slope);
         }
@@ -70,10 +95,11 @@ fn take_factors(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], stat
     for (at, Part { range, is_factored }) in parts.iter().cloned().enumerate().rev() {
         let replica = &mut replicas[at % 3];
         if is_factored {
-            replica.update_from_factors(state, range, sum(&factors, weight), progress, &mut |_| {});
+            step_from_factors(replica, state, range, &factors, (weight, progress), &mut |_| {});
         } else {
             state.gradient[range.clone()].copy_from_slice(&gradient[range.clone()]);
-            replica.update_and_apply(state, range, weight, progress);
+            replica.update(state, range.clone(), weight, progress);
+            replica.apply(state, range);
         }
     }
 }
@@ -85,7 +111,8 @@ fn take_gradients(replicas: &mut [Engine], batches: &[Batch], parts: &[Part], st
     for Part { range, .. } in parts.iter().filter(|part| !part.is_factored) {
         state.gradient[range.clone()].copy_from_slice(&sum[range.clone()]);
     }
-    replicas[0].update_and_apply(state, 0..sum.len(), weight(batches), progress);
+    replicas[0].update(state, 0..sum.len(), weight(batches), progress);
+    replicas[0].apply(state, 0..sum.len());
 }
 
 fn sum_of_gradients(replicas: &mut [Engine], batches: &[Batch], state: &mut State) -> Vec<f32> {
@@ -180,7 +207,7 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
 
     // One after the other: the way back, then the updates.
     let mut shown = None;
-    let mut show = |factors: &SharedFactors, _| shown = Some(factors.clone());
+    let mut show = Hear(|factors: &SharedFactors, _| shown = Some(factors.clone()));
     let loss = replica.factored_gradient(&batch, &mut expected, &mut show).expect("a batch that fits");
     let gradient = expected.gradient.clone();
     #[expect(unsafe_code, reason = "what was shown is read")]
@@ -188,12 +215,12 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let read = |shown: &SharedFactors| Factors { examples: shown.examples, values: unsafe { shown.values.view() } };
     let factors = [read(&shown.expect("factors"))];
     for Part { range, .. } in &factored {
-        let (sum, mut done) = (sum(&factors, batch.weight()), range.start);
+        let mut done = range.start;
         let mut tell = |stretch: std::ops::Range<usize>| {
             assert!(stretch.start == done && !stretch.is_empty(), "{stretch:?} after {done}");
             done = stretch.end;
         };
-        replica.update_from_factors(&mut expected, range.clone(), sum, progress, &mut tell);
+        step_from_factors(&mut replica, &mut expected, range.clone(), &factors, (batch.weight(), progress), &mut tell);
         assert_eq!(done, range.end);
     }
 
@@ -209,15 +236,15 @@ fn parts_change_as_soon_as_they_are_passed_and_what_comes_after_them_does_not() 
     let mut updated_at = Vec::new();
     let mut left = factored.clone();
     let mut told = 0;
-    let mut update = |shown: &SharedFactors, from: usize| {
+    let update = |shown: &SharedFactors, from: usize| {
         told += 1;
         while let Some(Part { range, .. }) = left.pop_if(|part| part.range.start >= from) {
             let factors = [read(shown)];
-            helper.update_from_factors(&mut others, range, sum(&factors, batch.weight()), progress, &mut |_| {});
+            step_from_factors(&mut helper, &mut others, range, &factors, (batch.weight(), progress), &mut |_| {});
             updated_at.push(told);
         }
     };
-    assert_eq!(replica.factored_gradient(&batch, &mut own, &mut update).expect("a batch that fits"), loss);
+    assert_eq!(replica.factored_gradient(&batch, &mut own, &mut Hear(update)).expect("a batch that fits"), loss);
     assert!(own.parameters == expected.parameters && others.slots == expected.slots);
     let mut others_start = 0;
     for Part { range, .. } in &factored {

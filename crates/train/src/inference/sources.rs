@@ -10,8 +10,8 @@ use paceline_model::{Batch, Targets};
 use super::served::Served;
 use super::slot::Told;
 use super::{IfBusy, ParallelInference};
+use crate::run::trainer::fits_features;
 use crate::scores::Evaluator;
-use crate::trainer::fits_features;
 use crate::{Error, Scores};
 
 impl ParallelInference {

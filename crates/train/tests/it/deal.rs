@@ -135,7 +135,7 @@ fn without_a_shuffle_every_worker_sees_its_own_half_of_a_step() {
 #[test]
 fn in_averaging_a_slow_worker_gets_less_of_a_step_if_the_job_lets_it() {
     let global_batch = Some(2 * BATCH);
-    let balanced = AveragingOptions { frequency: 2, ..AveragingOptions::default() };
+    let balanced = AveragingOptions { frequency: 2, balance: true, ..AveragingOptions::default() };
     let equal = AveragingOptions { balance: false, ..balanced };
     // Only who has a core to itself can be slow.
     let has_cores = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);

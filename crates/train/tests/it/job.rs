@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use paceline_data::OpenOptions;
 use paceline_train::{AveragingOptions, Combine, Error, Job, Mode, SharedOptions};
 use tempfile::TempDir;
 
@@ -127,13 +128,19 @@ fn what_is_wrong_is_told_with_its_line() {
 #[test]
 fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     let team = |train: &str, settings: &[&str]| {
-        read("job.toml", &TOML.replace("epochs = 4", train), settings).expect("readable").train.team()
+        let job = read("job.toml", &TOML.replace("epochs = 4", train), settings).expect("readable");
+        let trainer = job.trainer(None, false, &OpenOptions::default()).expect("a trainer");
+        (trainer.options().workers, trainer.options().mode.clone())
     };
     let averaging = |frequency, average_updater| {
         Mode::Averaging(AveragingOptions { frequency, average_updater, ..AveragingOptions::default() })
     };
     let cores = std::thread::available_parallelism().expect("cores").get();
-    assert_eq!(team("epochs = 4", &[]), (1, Mode::Solo));
+    assert_eq!(team("epochs = 4", &[]), (1, Mode::Solo), "16 examples are too few for two cores");
+    let spread = team("epochs = 4", &["data.batch=64"]);
+    assert_eq!(spread, if cores > 1 { (cores.min(4), Mode::Sync) } else { (1, Mode::Solo) });
+    assert_eq!(team("workers = 1", &["data.batch=64"]), (1, Mode::Solo));
+    assert_eq!(team("mode = \"solo\"", &["data.batch=64"]), (1, Mode::Solo));
     assert_eq!(team("workers = 3", &[]), (3, Mode::Sync));
     assert_eq!(team("mode = \"sync\"", &[]), (cores, Mode::Sync));
     assert_eq!(team("mode = \"averaging\"\nworkers = 2", &[]), (2, averaging(3, None)));

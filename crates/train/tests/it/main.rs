@@ -6,7 +6,7 @@ mod dump;
 mod early_stopping;
 mod inference;
 mod job;
+mod replica;
 mod resume;
-mod rounds;
 mod team;
 mod weights;

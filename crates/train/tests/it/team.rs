@@ -269,37 +269,6 @@ fn workers_that_see_different_classes_only_learn_all_of_them() {
 }
 
 #[test]
-fn sync_workers_of_several_threads_learn_dense_layers_too() {
-    // They sum gradients among their own threads, and show no factors.
-    let options = |threads| TrainOptions { threads, ..options(2, Mode::Sync) };
-    let [one, two] = [1, 2].map(|threads| train(dense(), options(threads)).model.state.parameters);
-    let start = Engine::new(Network::new(dense()).expect("a network")).initial_state().parameters;
-    let far = |a: &Flat, b: &Flat| a.iter().zip(b.iter()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    assert!(far(&one, &two) < 1e-4, "threads do not change what is learned: {}", far(&one, &two));
-    assert!(far(&one, &start) > 0.01, "something is");
-}
-
-#[test]
-fn threads_of_one_replica_do_what_as_many_that_step_together_do() {
-    // Whole batches only: shares of a short one are cut differently.
-    let digits: Arc<dyn Source> =
-        Arc::new(Subset::first(open("digits:", &OpenOptions::default()).expect("digits"), 180));
-    let model = |workers, threads, mode| {
-        let options = TrainOptions { threads, ..options(workers, mode) };
-        let network = Network::new(config(Updater::adam(0.01))).expect("a network");
-        let outcome = Trainer::new(network, digits.clone(), options).expect("they fit").run(&mut |_| {});
-        outcome.expect("a run").model.state
-    };
-    let (threads, workers) = (model(1, 3, Mode::Solo), model(3, 1, Mode::Sync));
-    assert!(threads.parameters == workers.parameters && threads.slots == workers.slots);
-    let far = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    assert!(far(&threads.running, &workers.running) < 1e-6);
-    let together = model(2, 3, EVERY_STEP);
-    assert!(far(&together.parameters, &model(2, 1, EVERY_STEP).parameters) > 0.0, "batch norm sees other parts");
-    assert!(together.parameters == model(2, 3, EVERY_STEP).parameters, "the same bits on every run");
-}
-
-#[test]
 fn a_team_that_is_stopped_goes_on_with_the_same_bytes() {
     // Nesterov's way, and updaters that nobody else has seen, must be in the checkpoint.
     let outer = Outer::Nesterov { learning_rate: 0.8, momentum: 0.5 };

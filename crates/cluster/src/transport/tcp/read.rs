@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::BufMut;
 use paceline_exchange::{Frame, FrameError, FrameReader, Pieces};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -27,9 +28,17 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
     let (mut pieces, mut told) = (Pieces::default(), Instant::now());
     let mut first = true;
     loop {
-        match input.read(&mut chunk).await {
+        // The rest of a long body is read to where it belongs.
+        let direct = reader.direct().filter(|_| !link.is_ending());
+        let is_direct = direct.is_some();
+        let read = match direct {
+            Some((body, room)) => input.read_buf(&mut body.limit(room)).await,
+            None => input.read(&mut chunk).await,
+        };
+        match read {
             Ok(0) => return format!("`{peer}` {}", end_of_stream(&reader)),
             Err(error) => return format!("`{peer}` is gone: {}", explain(&error)),
+            Ok(count) if is_direct => reader.arrived(count),
             Ok(count) => reader.push(&chunk[..count]),
         }
         while !link.is_ending() {

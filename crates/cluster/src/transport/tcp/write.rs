@@ -12,6 +12,9 @@ use crate::transport::TransportEvent;
 /// Frames are gathered up to this many bytes, so that many small ones cost one call of the system.
 const GATHERED: usize = 64 << 10;
 
+/// A body of so many bytes is not gathered: it is sent from where it lies.
+const NOT_COPIED: usize = 16 << 10;
+
 /// Sends whatever is queued, and the reason at last if the link is closed here.
 pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
     let mut gathered = Vec::new();
@@ -20,15 +23,21 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
     loop {
         gathered.clear();
         let (mut bytes, mut goodbye, mut idle) = (0, false, false);
+        let mut lying = None;
         while let Some(frame) = link.next_urgent() {
             bytes += frame.size();
             frame.write(&mut gathered);
         }
-        while gathered.len() < GATHERED && long.is_none() && !goodbye && !idle {
+        while gathered.len() < GATHERED && long.is_none() && lying.is_none() && !goodbye && !idle {
             match link.next_work() {
                 Work::Frame(frame) if frame.body.len() > Frame::WHOLE => {
                     bytes += Frame::HEADER;
                     long = Some((frame, 0));
+                }
+                Work::Frame(frame) if frame.body.len() >= NOT_COPIED => {
+                    bytes += frame.size();
+                    gathered.extend(frame.header());
+                    lying = Some(frame.body);
                 }
                 Work::Frame(frame) => {
                     bytes += frame.size();
@@ -47,6 +56,9 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
         }
         long = long.filter(|(frame, gone)| *gone < frame.body.len());
         output.write_all(&gathered).await?;
+        if let Some(body) = lying {
+            output.write_all(&body).await?;
+        }
         output.flush().await?;
         if goodbye {
             return output.shutdown().await;
@@ -63,5 +75,5 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
 
 /// What a peer is told at the end of a link.
 pub(super) fn goodbye_frame(reason: &str) -> Frame {
-    Frame { kind: Frame::GOODBYE, run: 0, term: 0, origin: 0, sequence: 0, body: reason.as_bytes().to_vec() }
+    Frame { kind: Frame::GOODBYE, run: 0, term: 0, origin: 0, sequence: 0, body: reason.as_bytes().to_vec().into() }
 }

@@ -36,7 +36,7 @@ fn last_words(stream: &mut TcpStream) -> String {
     reader.push(&bytes);
     let goodbye = reader.next().expect("a frame").expect("all of it");
     assert_eq!(goodbye.kind, Frame::GOODBYE);
-    String::from_utf8(goodbye.body).expect("text")
+    String::from_utf8(goodbye.body.into()).expect("text")
 }
 
 /// Sends bytes, hears why they are refused, and checks that a good peer gets in nevertheless.
@@ -234,9 +234,8 @@ fn a_stranger_cannot_fill_memory_with_pieces() {
     let master = plain();
     let mut stream = stranger(&master);
     let link = master.accepted();
-    let mut piece = Frame { kind: Frame::PIECE, ..frame(1, vec![9, 0]) };
-    piece.body.extend(u64::MAX.to_le_bytes());
-    piece.body.extend([0; 100]);
+    let body = [&[9, 0][..], &u64::MAX.to_le_bytes(), &[0; 100]].concat();
+    let piece = Frame { kind: Frame::PIECE, ..frame(1, body) };
     stream.write_all(&wire(&piece)).expect("it takes bytes");
     let said = last_words(&mut stream);
     assert!(said.contains("at most 65536 are allowed here"), "{said}");

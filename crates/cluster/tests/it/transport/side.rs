@@ -119,7 +119,7 @@ impl Pair {
 }
 
 pub(crate) fn frame(sequence: u64, body: Vec<u8>) -> Frame {
-    Frame { kind: 7, run: 1, term: 2, origin: 3, sequence, body }
+    Frame { kind: 7, run: 1, term: 2, origin: 3, sequence, body: body.into() }
 }
 
 /// Bytes that do not repeat themselves soon.

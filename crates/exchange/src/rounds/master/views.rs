@@ -76,7 +76,7 @@ impl Master {
             for (member, slice) in
                 before.members.iter().zip(&held.slices).filter(|(member, _)| stragglers.contains(member))
             {
-                let examples = slice.iter().map(Span::len).sum();
+                let examples = slice.iter().flatten().map(Span::len).sum();
                 self.actions.push(MasterAction::Tell(Told::LeaseAgain { member: *member, examples }));
             }
         }
@@ -96,7 +96,7 @@ impl Master {
             && let Some(committed) = before.at(first - 1).0
         {
             let lost = before.members.iter().zip(&committed.slices).filter(|(member, _)| !members.contains(member));
-            lost.for_each(|(_, slice)| drop(plan.rest.give_back(slice, true)));
+            lost.for_each(|(_, slice)| drop(plan.rest.give_back(&slice.concat(), true)));
         }
         if self.has(Planted::NeverSetsAside) {
             let again: Vec<Span> = plan.aside.drain(..).map(|(_, span)| Span { losses: 0, ..span }).collect();
@@ -165,7 +165,7 @@ impl Master {
             let round = plan.first.max(self.done.get(member).copied().unwrap_or(0) + 1);
             // Nobody is left who knows how far it was.
             let rounds = round..=round + u64::from(self.options.overlap);
-            rounds.filter_map(move |round| plan.at(round).0).map(move |a| (a.epoch, a.slices[place].clone()))
+            rounds.filter_map(move |round| plan.at(round).0).map(move |a| (a.epoch, a.slices[place].concat()))
         };
         to_blame.flat_map(held).collect()
     }

@@ -6,13 +6,13 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-pub use words::{MemberAction, MemberEvent, MemberOptions, WorkNumber};
+pub use words::{At, Course, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
 
 use super::message::{ToMaster, ToMember, ToPeer};
 use crate::membership::Touch;
 use crate::planted::{Planted, has};
 
-use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Span, Term, ViewNumber};
+use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Slice, Term, ViewNumber};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -35,7 +35,8 @@ enum Stage {
 struct Work {
     number: WorkNumber,
     round: Round,
-    spans: Vec<Span>,
+    slice: Slice,
+    course: Course,
     is_done: bool,
 }
 
@@ -60,6 +61,8 @@ pub struct Member {
     /// What is taken in the round behind the last completed one, if there is one, and what is left behind that.
     next: Option<(Option<Assignment>, Schedule)>,
     completed: Option<Round>,
+    /// The first step of the round behind that, as the last view knew it.
+    behind: At,
     /// Whether the result of that round is kept here; one that took over a state has none.
     has_result: bool,
     /// Whether the last round was completed in this view, so that its sums are still of use to peers.
@@ -67,6 +70,8 @@ pub struct Member {
     work: Option<Work>,
     /// Of the round behind that, if rounds overlap.
     ahead: Option<Work>,
+    /// A view that was prepared while a step was taken alone: it is frozen for it when that is done.
+    freezes_for: Option<ViewNumber>,
     /// Since when a round waits for others, and whether that was told.
     waits: Option<(Now, bool)>,
     /// The last round of which that was told.
@@ -99,10 +104,12 @@ impl Member {
             plan: None,
             next: None,
             completed: None,
+            behind: At::default(),
             has_result: false,
             completed_here: false,
             work: None,
             ahead: None,
+            freezes_for: None,
             waits: None,
             told_of_waiting: 0,
             works: 0,
@@ -144,6 +151,12 @@ impl Member {
         self.view
     }
 
+    /// Its place among the members of its view, and how many there are.
+    pub fn place(&self) -> Option<(usize, usize)> {
+        let members = &self.plan.as_ref()?.members;
+        Some((members.iter().position(|member| *member == self.me)?, members.len()))
+    }
+
     /// Whether this incarnation is over.
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
@@ -183,7 +196,10 @@ impl Member {
             MemberEvent::Computed(number) => {
                 if let Some(work) = self.work.as_mut().filter(|work| work.number == number) {
                     work.is_done = true;
-                    self.contribute_to_all();
+                    match work.course {
+                        Course::Alone => self.complete_alone(),
+                        Course::Contributed | Course::Ahead => self.contribute_to_all(),
+                    }
                 }
             }
             MemberEvent::Arriving(from) => {
@@ -225,16 +241,13 @@ impl Member {
 
     fn obey(&mut self, message: ToMember, now: Now) {
         match message {
-            ToMember::Prepare { view } if view > self.view => {
-                if !self.has(Planted::CompletesWhileFrozen) {
-                    self.stage = Stage::Still;
-                }
-                self.view = view;
-                let arrived = self.plan.as_ref().and_then(|plan| self.arrived.get(&(plan.view, self.round())));
-                let contributed =
-                    arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
-                self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
+            // What is taken alone changes the state as it goes: nobody can be given the state of the round before any more.
+            ToMember::Prepare { view }
+                if view > self.view && self.steps_alone() && !self.has(Planted::FreezesWithinAStep) =>
+            {
+                self.freezes_for = Some(view);
             }
+            ToMember::Prepare { view } if view > self.view => self.freeze(view),
             ToMember::View { plan, addresses, holders }
                 if plan.view == self.view
                     && (self.stage == Stage::Still || self.has(Planted::CompletesWhileFrozen)) =>
@@ -246,6 +259,27 @@ impl Member {
             ToMember::Save => self.save(),
             ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
         }
+    }
+
+    /// Whether a round is being computed that nobody else takes part in.
+    pub fn steps_alone(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.course == Course::Alone && !work.is_done)
+    }
+
+    /// Whether a view waits for that round.
+    pub fn is_waited_for(&self) -> bool {
+        self.freezes_for.is_some()
+    }
+
+    /// Completes no more rounds until the next view begins.
+    pub(super) fn freeze(&mut self, view: ViewNumber) {
+        if !self.has(Planted::CompletesWhileFrozen) {
+            self.stage = Stage::Still;
+        }
+        self.view = view;
+        let arrived = self.plan.as_ref().and_then(|plan| self.arrived.get(&(plan.view, self.round())));
+        let contributed = arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
+        self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
     }
 
     /// A view begins: from the state before its first round, with whatever of that round is already done here.
@@ -262,6 +296,14 @@ impl Member {
         let state = plan.first - 1;
         self.arrived.retain(|(view, _), _| *view >= plan.view);
         self.actions.push(MemberAction::Forget(plan.view, 0));
+        // What is next is of the round behind the last completed one, unless a view began that was never caught up with.
+        if self
+            .plan
+            .as_ref()
+            .is_some_and(|before| self.completed.is_some_and(|completed| completed + 1 >= before.first))
+        {
+            self.behind = self.at();
+        }
         self.next = Some((plan.assignment.clone(), plan.rest.clone()));
         self.plan = Some(plan);
         self.completed_here = false;
@@ -295,10 +337,10 @@ impl Member {
         let (view, round) = (self.view, self.completed.unwrap_or(0));
         self.tell(ToMaster::Done { view, round });
         // Work on this round that was begun in an older view is good if it is of the same examples.
-        let mine = self.my_spans();
+        let mine = self.my_slice();
         if self.has(Planted::ReusesWorkOfAnotherRound) {
             self.work.iter_mut().for_each(|work| work.round = round + 1);
-        } else if self.work.as_ref().is_some_and(|work| work.round != round + 1 || Some(&work.spans) != mine.as_ref()) {
+        } else if self.work.as_ref().is_some_and(|work| work.round != round + 1 || Some(&work.slice) != mine.as_ref()) {
             self.work = None;
         }
         self.waits = None;

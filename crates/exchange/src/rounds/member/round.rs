@@ -1,18 +1,24 @@
 //! One round at a member: contribute, sum, complete.
 
 use super::super::message::{ToMaster, ToPeer};
-use super::{Member, MemberAction, Stage, Work};
+use super::{At, Course, Member, MemberAction, Stage, Steps, Work};
 use crate::Planted;
-use crate::rounds::{Assignment, Incarnation, Now, Plan, Round, Span, ViewNumber};
+use crate::rounds::{Assignment, Incarnation, Now, Plan, Round, Slice, ViewNumber};
 
 impl Member {
-    pub(super) fn my_spans(&self) -> Option<Vec<Span>> {
+    pub(super) fn my_slice(&self) -> Option<Slice> {
         let place = self.plan.as_ref()?.members.iter().position(|member| *member == self.me)?;
         Some(self.assignment()?.slices[place].clone())
     }
 
     pub(super) fn assignment(&self) -> Option<&Assignment> {
         self.next.as_ref()?.0.as_ref()
+    }
+
+    /// The first step of the current round.
+    pub(super) fn at(&self) -> At {
+        let of = |assignment: &Assignment| At { epoch: assignment.epoch, iteration: assignment.iteration };
+        self.assignment().map_or_else(At::default, of)
     }
 
     pub(super) fn round(&self) -> Round {
@@ -25,19 +31,40 @@ impl Member {
         let Some((place, slots)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, &plan.slots))) else {
             return;
         };
-        let (assignment, round) = match (&self.work, &self.next) {
-            (None, Some((Some(assignment), _))) => (assignment.clone(), self.round()),
+        let is_alone = slots.len() == 1;
+        let (assignment, mut rest, round, course) = match (&self.work, &self.next) {
+            (None, Some((Some(assignment), rest))) => {
+                let course = if is_alone { Course::Alone } else { Course::Contributed };
+                (assignment.clone(), rest.clone(), self.round(), course)
+            }
             (Some(work), Some((_, rest))) if self.options.overlap && work.is_done && self.ahead.is_none() => {
-                let Some(assignment) = rest.clone().take(slots) else { return };
-                (assignment, work.round + 1)
+                let mut rest = rest.clone();
+                let Some(assignment) = rest.take(slots) else { return };
+                (assignment, rest, work.round + 1, Course::Ahead)
             }
             _ => return,
         };
-        let (spans, ahead, epoch) = (assignment.slices[place].clone(), self.work.is_some(), assignment.epoch);
+        let of_mine = |mut assignment: Assignment| Steps {
+            epoch: assignment.epoch,
+            iteration: assignment.iteration,
+            slice: assignment.slices.swap_remove(place),
+        };
+        let (steps, next) = (of_mine(assignment), rest.take(slots).map(of_mine));
         self.works += 1;
-        let work = Work { number: self.works, round, spans: spans.clone(), is_done: false };
-        *(if ahead { &mut self.ahead } else { &mut self.work }) = Some(work);
-        self.actions.push(MemberAction::Compute { work: self.works, round, epoch, spans, ahead });
+        let work = Work { number: self.works, round, slice: steps.slice.clone(), course, is_done: false };
+        *(if course == Course::Ahead { &mut self.ahead } else { &mut self.work }) = Some(work);
+        let plan = self.plan.as_ref().filter(|_| course == Course::Contributed);
+        let gives = plan.map(|plan| (plan.view, plan.members.clone()));
+        self.actions.push(MemberAction::Compute { work: self.works, round, steps, next, course, gives });
+    }
+
+    /// A round that nobody else takes part in is complete when it is computed; its result is the state itself.
+    pub(super) fn complete_alone(&mut self) {
+        let (view, round) = (self.view, self.round());
+        self.completed_round(view, round, false);
+        if let Some(view) = self.freezes_for.take() {
+            self.freeze(view);
+        }
     }
 
     /// How long the current round waits. A second time it is not the work that is slow, but perhaps the link.
@@ -111,7 +138,7 @@ impl Member {
                 let state = self.plan.as_ref().map(|plan| plan.first - 1);
                 let is_next = self.completed.is_some_and(|completed| completed + 1 == round) && state == Some(round);
                 if matches!(self.stage, Stage::CatchingUp { .. }) && is_next {
-                    self.actions.push(MemberAction::ApplyFetched(round));
+                    self.actions.push(MemberAction::ApplyFetched(round, self.behind));
                     self.has_result = true;
                     self.catch_up(round);
                 }
@@ -163,23 +190,30 @@ impl Member {
         if !members.iter().all(|member| arrived.sums.contains(member)) {
             return;
         }
-        self.actions.push(MemberAction::Apply { view, round, members: members.clone() });
+        let at = self.at();
+        self.actions.push(MemberAction::Apply { view, round, members: members.clone(), at });
         self.actions.push(MemberAction::Forget(view, round));
         self.arrived.remove(&(view, round));
-        (self.completed, self.completed_here, self.work) = (Some(round), true, self.ahead.take());
+        self.completed_round(view, round, true);
+        // Faster peers may have contributed to the next one.
+        self.complete();
+    }
+
+    /// What follows when a round is complete here.
+    fn completed_round(&mut self, view: ViewNumber, round: Round, has_result: bool) {
+        (self.completed, self.completed_here, self.work) = (Some(round), has_result, self.ahead.take());
         self.waits = None;
-        self.has_result = true;
+        self.has_result = has_result;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
+        let Some(plan) = &self.plan else { return };
         if let Some((assignment, rest)) = &mut self.next {
             *assignment = rest.take(&plan.slots);
         }
+        let is_first = plan.members[0] == self.me;
         self.tell(ToMaster::Done { view, round });
-        let is_first = members[0] == self.me;
         if is_first && (ended || self.options.save_every.is_some_and(|every| round.is_multiple_of(every))) {
             self.save();
         }
-        // Faster peers may have contributed to the next one.
-        self.complete();
     }
 
     /// Sends the state of the last completed round, with what is left behind it.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Slots, Span, Term, ViewNumber};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Slice, Slots, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
 /// Counts what a member computes.
@@ -91,6 +91,44 @@ pub enum MemberEvent {
     Tick,
 }
 
+/// The steps that one member takes in a round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// The epoch of the examples.
+    pub epoch: u64,
+    /// Steps of the run before the first one.
+    pub iteration: u64,
+    /// The places of the examples of each step in the order of the epoch.
+    pub slice: Slice,
+}
+
+impl Steps {
+    /// Whether no step has any example.
+    pub fn is_empty(&self) -> bool {
+        self.slice.iter().all(Vec::is_empty)
+    }
+}
+
+/// A step of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct At {
+    /// Its epoch, from 0.
+    pub epoch: u64,
+    /// Steps before it.
+    pub iteration: u64,
+}
+
+/// What becomes of computed steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Course {
+    /// They are a contribution to the round.
+    Contributed,
+    /// As that, but the result of the round before is not here yet: it is worked in when it comes, and only then is this done.
+    Ahead,
+    /// The view has no other member: when they are computed, the round is complete.
+    Alone,
+}
+
 /// What a member does, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberAction {
@@ -102,19 +140,22 @@ pub enum MemberAction {
     AskMasterForState(Round),
     /// Links are needed to these peers and to no others.
     Connect(Vec<(Incarnation, String)>),
-    /// Computes the contribution of these examples to a round. [`MemberEvent::Computed`] follows. Whatever was asked for before
-    /// is not wanted any more, if it is not done.
+    /// Takes the steps of a round. [`MemberEvent::Computed`] follows. Whatever was asked for before is not wanted any more, if it is
+    /// not done.
     Compute {
         /// Which work it is.
         work: WorkNumber,
         /// The round.
         round: Round,
-        /// The epoch of the examples.
-        epoch: u64,
-        /// Their places in its order.
-        spans: Vec<Span>,
-        /// Whether the result of the round before is not here yet: it is worked in when it comes, and only then is this done.
-        ahead: bool,
+        /// What is taken in it.
+        steps: Steps,
+        /// What is taken in the round behind it, as far as that is known: it can be read ahead.
+        next: Option<Steps>,
+        /// What becomes of it.
+        course: Course,
+        /// A view and its members: parts of the contribution may be sent to them as they become final. Where they are not, or
+        /// not all of them, [`MemberAction::Contribute`] sends the rest.
+        gives: Option<(ViewNumber, Vec<Incarnation>)>,
     },
     /// What was computed ahead does not count.
     DropAhead,
@@ -157,9 +198,11 @@ pub enum MemberAction {
         round: Round,
         /// Whose parts, in order.
         members: Vec<Incarnation>,
+        /// The first step of the round.
+        at: At,
     },
     /// Applies a whole result that a peer sent.
-    ApplyFetched(Round),
+    ApplyFetched(Round, At),
     /// Takes over a state that a peer or the master sent.
     Adopt(Round),
     /// Sends the whole result of the last completed round.

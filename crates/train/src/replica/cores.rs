@@ -1,0 +1,449 @@
+//! A team of cores that acts as one worker.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use paceline_data::{Loader, LoaderOptions, Normaliser};
+use paceline_exchange::rounds::{Span, Steps};
+use paceline_exchange::sharing::Encodes;
+use paceline_model::{Flat, Handed, Loss, Progress, State};
+
+use super::crew::{Crew, Task};
+use super::reader::Reader;
+use super::{Contributed, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
+use crate::team::{Outlet, Purpose, UpdateSender};
+use crate::{AveragingOptions, Error, Outer, SharedOptions, Traffic, Trainer};
+
+/// The cores of one machine as a [`Replica`]: slots that take every step together.
+pub struct CoreReplica {
+    mode: ReplicaMode,
+    crew: Crew,
+    reader: Reader,
+    /// In `averaging`: what the replica was after the last round, if the crew is ahead of it.
+    base: State,
+    committed: Committed,
+    /// In `averaging`, if rounds overlap: what was last contributed.
+    given: Option<State>,
+    /// What was computed before the result of the round before was here.
+    ahead: Option<Contributed>,
+    /// The way of the outer optimiser; empty without one.
+    velocity: Vec<f32>,
+    /// In `shared`.
+    sender: Option<Arc<Residual>>,
+}
+
+/// Where the state after the last round is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Committed {
+    /// In the crew; what is in `base` means nothing.
+    Crew,
+    /// In `base`; the crew has taken steps since.
+    Base,
+    /// In both.
+    Both,
+}
+
+/// Takes the parts of an update from all slots.
+struct Residual(Mutex<UpdateSender>);
+
+impl Residual {
+    fn lock(&self) -> MutexGuard<'_, UpdateSender> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outlet for Residual {
+    fn put(&self, part: Range<usize>, values: &[f32]) {
+        self.lock().take(part, values);
+    }
+}
+
+/// A sink as an outlet of gradients.
+struct IntoSink(Arc<dyn Sink>);
+
+impl Outlet for IntoSink {
+    fn put(&self, part: Range<usize>, values: &[f32]) {
+        self.0.put(part, values);
+    }
+}
+
+/// Numbers that are put into a sink at a time.
+const STRETCH: usize = 16 << 10;
+
+impl CoreReplica {
+    /// A replica of so many slots at the start of a run.
+    pub fn new(
+        trainer: &Trainer,
+        mode: ReplicaMode,
+        slots: usize,
+        normaliser: Option<Normaliser>,
+    ) -> Result<Self, Error> {
+        let options = trainer.options();
+        let loader = Loader::new(
+            trainer.train_source().clone(),
+            LoaderOptions {
+                shuffle: options.shuffle,
+                seed: options.seed,
+                prefetch: 0,
+                normaliser,
+                class_weights: options.class_weights.clone(),
+                ..LoaderOptions::default()
+            },
+        )?;
+        let crew = Crew::start(trainer.network(), slots)?;
+        let parameters = crew.state().parameters.len();
+        let (mut base, mut given, mut velocity, mut sender) = (State::default(), None, Vec::new(), None);
+        match &mode {
+            ReplicaMode::Sync => {}
+            ReplicaMode::Averaging(AveragingOptions { overlap, outer, .. }) => {
+                base = without_gradient(crew.state());
+                given = overlap.then(|| base.clone());
+                velocity = if *outer == Outer::None { Vec::new() } else { vec![0.0; parameters] };
+            }
+            ReplicaMode::Shared(options) => {
+                sender = Some(Arc::new(Residual(Mutex::new(UpdateSender::new(options, parameters)?))));
+            }
+        }
+        let reader = Reader::start(loader, slots)?;
+        let (committed, ahead) = (Committed::Crew, None);
+        Ok(Self { mode, crew, reader, base, committed, given, ahead, velocity, sender })
+    }
+
+    /// Takes one step with all slots. Says what the examples weigh, and their loss.
+    fn step(&mut self, at: Progress, spans: &[Span], purpose: &Purpose) -> Result<(f32, Loss), Error> {
+        self.step_with(at, spans, purpose, |_| {})
+    }
+
+    fn step_with(
+        &mut self,
+        at: Progress,
+        spans: &[Span],
+        purpose: &Purpose,
+        begin: impl FnOnce(f32),
+    ) -> Result<(f32, Loss), Error> {
+        let batches = self.reader.take(at.epoch, spans)?;
+        let weight = batches.iter().map(|batch| batch.weight()).sum();
+        begin(weight);
+        let tasks = batches.into_iter().map(|batch| Task::Step(batch, at, purpose.clone())).collect();
+        let done = self.crew.run(tasks)?;
+        let mut loss = Loss::default();
+        done.iter().for_each(|done| loss.merge(done.loss));
+        self.reader.give_back(done.into_iter().filter_map(|done| done.batch).collect());
+        Ok((weight, loss))
+    }
+
+    /// Takes steps that change what the crew is; none if they are not wanted any more.
+    fn train(&mut self, steps: &Steps, is_void: &dyn Fn() -> bool) -> Result<Option<Contributed>, Error> {
+        let (mut loss, mut seen) = (Loss::default(), 0.0f32);
+        for (iteration, spans) in (steps.iteration..).zip(&steps.slice) {
+            if is_void() {
+                return Ok(None);
+            }
+            if !spans.is_empty() {
+                let at = Progress { iteration, epoch: steps.epoch };
+                let (weight, of_step) = self.step(at, spans, &Purpose::Train)?;
+                seen += weight;
+                loss.merge(of_step);
+            }
+        }
+        Ok(Some(Contributed { weight: f64::from(seen), loss }))
+    }
+
+    /// The gradient of a step, as a contribution.
+    fn contribute_gradient(&mut self, steps: &Steps, out: &Arc<dyn Sink>) -> Result<Contributed, Error> {
+        let Some(spans) = steps.slice.first().filter(|spans| !spans.is_empty()) else {
+            out.begin(0.0);
+            let zeros = [0.0; 1024];
+            let width = self.layout().width();
+            (0..width).step_by(1024).for_each(|at| out.put(at..width.min(at + 1024), &zeros[..1024.min(width - at)]));
+            return Ok(Contributed::default());
+        };
+        let purpose = Purpose::HandOut(Handed::Gradient, Arc::new(IntoSink(out.clone())));
+        let at = Progress { iteration: steps.iteration, epoch: steps.epoch };
+        let (weight, loss) = self.step_with(at, spans, &purpose, |weight| out.begin(f64::from(weight)))?;
+        Ok(Contributed { weight: f64::from(weight), loss })
+    }
+
+    /// Puts what the crew has become into a sink.
+    fn give(&mut self, contributed: Contributed, out: &Arc<dyn Sink>) -> Contributed {
+        let slots = self.averaged_slots();
+        if let Some(given) = &mut self.given {
+            copy_state(self.crew.state(), given);
+        }
+        out.begin(contributed.weight);
+        let mut at = 0;
+        for values in flats(self.crew.state(), slots) {
+            for (index, stretch) in values.chunks(STRETCH).enumerate() {
+                let start = at + index * STRETCH;
+                out.put(start..start + stretch.len(), stretch);
+            }
+            at += values.len();
+        }
+        contributed
+    }
+
+    fn averaged_slots(&self) -> usize {
+        match &self.mode {
+            ReplicaMode::Averaging(options) if options.averages_updater() => self.crew.state().slots.len(),
+            _ => 0,
+        }
+    }
+
+    /// Before steps that may not count: what the replica is stays in `base`, and the crew begins from it.
+    fn set_base(&mut self) -> Result<(), Error> {
+        match self.committed {
+            Committed::Crew => copy_state(self.crew.state(), &mut self.base),
+            Committed::Base => {
+                copy_state(&self.base, self.crew.state_mut());
+                self.tell_running()?;
+            }
+            Committed::Both => {}
+        }
+        self.committed = Committed::Base;
+        Ok(())
+    }
+
+    /// All slots have the running statistics of the first.
+    fn tell_running(&mut self) -> Result<(), Error> {
+        let running: Arc<[f32]> = self.crew.state().running.iter().copied().collect();
+        match running.is_empty() || self.crew.slots() == 1 {
+            true => Ok(()),
+            false => self.crew.run_all(&Task::SetRunning(running)),
+        }
+    }
+
+    /// Becomes the mean of all replicas.
+    fn become_mean(&mut self, outer: Outer, mean: &dyn Parts) -> Result<(), Error> {
+        let slots = self.averaged_slots();
+        if slots == 0 {
+            // What the updater remembers stays each replica's own: as it was when it contributed.
+            let own = self.given.as_ref().unwrap_or(self.crew.state());
+            self.base.slots.iter_mut().zip(&own.slots).for_each(|(to, from)| to.copy_from_slice(from));
+        }
+        let keeps_crew = self.ahead.is_some();
+        let mut at = 0;
+        for (index, (base, crew)) in
+            flats_mut(&mut self.base, slots).zip(flats_mut(self.crew.state_mut(), slots)).enumerate()
+        {
+            let length = base.len();
+            for range in (0..length).step_by(STRETCH).map(|start| start..length.min(start + STRETCH)) {
+                let part = base.part_mut(range.clone());
+                match (index, self.velocity.is_empty()) {
+                    (0, false) => {
+                        let mut mean_of_part = vec![0.0; range.len()];
+                        mean.copy(at + range.start, &mut mean_of_part);
+                        outer.step(part, &mut self.velocity[range.clone()], &mut mean_of_part);
+                        part.copy_from_slice(&mean_of_part);
+                    }
+                    _ => mean.copy(at + range.start, part),
+                }
+                if !keeps_crew {
+                    crew.part_mut(range).copy_from_slice(part);
+                }
+            }
+            at += length;
+        }
+        if keeps_crew {
+            return Ok(());
+        }
+        if slots == 0 && self.given.is_some() {
+            let State { slots, .. } = self.crew.state_mut();
+            slots.iter_mut().zip(&self.base.slots).for_each(|(to, from)| to.copy_from_slice(from));
+        }
+        self.committed = Committed::Both;
+        self.tell_running()
+    }
+
+    fn residual(&self) -> MutexGuard<'_, UpdateSender> {
+        self.sender.as_ref().expect("only asked for in `shared`").lock()
+    }
+
+    fn shared_options(&self) -> &SharedOptions {
+        match &self.mode {
+            ReplicaMode::Shared(options) => options,
+            _ => unreachable!("only asked for in `shared`"),
+        }
+    }
+}
+
+impl Replica for CoreReplica {
+    fn layout(&self) -> Layout {
+        let State { parameters, running, .. } = self.crew.state();
+        let (parameters, running) = (parameters.len(), running.len());
+        match self.mode {
+            ReplicaMode::Sync => Layout { summed: parameters, averaged: running },
+            _ => Layout { summed: 0, averaged: parameters + running + self.averaged_slots() * parameters },
+        }
+    }
+
+    fn expect(&mut self, steps: &Steps) {
+        self.reader.expect(steps);
+    }
+
+    fn step_alone(&mut self, steps: &Steps) -> Result<Loss, Error> {
+        // Steps of rounds that came to nothing are not what the replica is.
+        if self.committed == Committed::Base {
+            self.set_base()?;
+        }
+        self.committed = Committed::Crew;
+        let taken = self.train(steps, &|| false)?;
+        Ok(taken.unwrap_or_default().loss)
+    }
+
+    fn contribute(&mut self, steps: &Steps, out: &Arc<dyn Sink>) -> Result<Option<Contributed>, Error> {
+        if out.is_void() {
+            return Ok(None);
+        }
+        if self.mode == ReplicaMode::Sync {
+            return self.contribute_gradient(steps, out).map(Some);
+        }
+        self.ahead = None;
+        self.set_base()?;
+        let taken = self.train(steps, &|| out.is_void())?;
+        Ok(taken.map(|taken| self.give(taken, out)))
+    }
+
+    fn go_ahead(&mut self, steps: &Steps, is_void: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.ahead = self.train(steps, is_void)?;
+        Ok(())
+    }
+
+    fn drop_ahead(&mut self) {
+        self.ahead = None;
+        if let Some(given) = &self.given {
+            copy_state(given, self.crew.state_mut());
+            // A slot that is gone is found out by the next step.
+            let _ = self.tell_running();
+        }
+    }
+
+    fn commit(
+        &mut self,
+        at: Progress,
+        result: &Arc<dyn Parts>,
+        weight: f64,
+        ahead: Option<&Arc<dyn Sink>>,
+    ) -> Result<Option<Contributed>, Error> {
+        match &self.mode {
+            // Nobody had anything to give.
+            _ if weight <= 0.0 => {}
+            ReplicaMode::Averaging(options) => {
+                let outer = options.outer;
+                self.become_mean(outer, &**result)?;
+            }
+            _ => {
+                let update = Task::Update { at, gradient: result.clone(), weight: weight as f32 };
+                self.crew.run_all(&update)?;
+            }
+        }
+        let (Some(taken), Some(out), Some(given)) = (self.ahead.take(), ahead, &self.given) else { return Ok(None) };
+        // Statistics are of what was seen last, and the updater is each replica's own.
+        let way = self.base.parameters.iter().zip(given.parameters.iter()).map(|(to, from)| to - from);
+        self.crew.state_mut().parameters.iter_mut().zip(way).for_each(|(value, way)| *value += way);
+        Ok(Some(self.give(taken, out)))
+    }
+
+    fn share(&mut self, steps: &Steps, part: SlotShare, encodes: Encodes) -> Result<SharedStep, Error> {
+        let share = self.shared_options().combine.share(part.own.max(1), part.all.max(part.own).max(1));
+        let sender = self.sender.clone().expect("only asked for in `shared`");
+        let (loss, sent) = match steps.slice.first().filter(|spans| !spans.is_empty()) {
+            None => (Loss::default(), Some(sender.lock().send_the_rest(encodes)?)),
+            Some(spans) => {
+                sender.lock().begin(share, encodes)?;
+                let at = Progress { iteration: steps.iteration, epoch: steps.epoch };
+                let (_, loss) = self.step(at, spans, &Purpose::HandOut(Handed::Update(at), sender.clone()))?;
+                (loss, sender.lock().end(encodes)?)
+            }
+        };
+        if sent.is_none() {
+            return Ok(SharedStep { message: None, loss });
+        }
+        let sender = sender.lock();
+        sender.apply(&mut self.crew.state_mut().parameters)?;
+        Ok(SharedStep { message: Some(sender.message().to_vec()), loss })
+    }
+
+    fn take(&mut self, message: &[u8]) -> Result<(), Error> {
+        paceline_exchange::decode_into(message, &mut self.crew.state_mut().parameters, 1.0)?;
+        Ok(())
+    }
+
+    fn running(&self) -> &[f32] {
+        &self.crew.state().running
+    }
+
+    fn meet_running(&mut self, values: &[f32], part: SlotShare) {
+        let share = part.own.clamp(1, part.all.max(1)) as f32 / part.all.max(1) as f32;
+        let running = &mut self.crew.state_mut().running;
+        running.iter_mut().zip(values).for_each(|(own, other)| *own += (other - *own) * share);
+        // A slot that is gone is found out by the next step.
+        let _ = self.tell_running();
+    }
+
+    fn traffic(&mut self) -> Option<Traffic> {
+        self.residual().traffic()
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let state = if self.committed == Committed::Base { &self.base } else { self.crew.state() };
+        snapshot_of(state, &self.velocity)
+    }
+
+    fn adopt(&mut self, state: &[u8], void: Option<&[&[u8]]>) -> Result<(), String> {
+        self.ahead = None;
+        adopt_into(state, self.crew.state_mut(), &mut self.velocity)?;
+        self.committed = Committed::Crew;
+        let running = self.tell_running();
+        let taken_back = match &self.sender {
+            Some(sender) => sender.lock().take_back(void),
+            None => Ok(()),
+        };
+        running.and(taken_back).map_err(|error| error.to_string())
+    }
+}
+
+fn without_gradient(state: &State) -> State {
+    State { gradient: Flat::default(), ..state.clone() }
+}
+
+/// Parameters, running statistics, and so many slots: the order of a contribution.
+fn flats(state: &State, slots: usize) -> impl Iterator<Item = &Flat> {
+    [&state.parameters, &state.running].into_iter().chain(&state.slots[..slots])
+}
+
+fn flats_mut(state: &mut State, slots: usize) -> impl Iterator<Item = &mut Flat> {
+    let State { parameters, running, slots: remembered, .. } = state;
+    [parameters, running].into_iter().chain(&mut remembered[..slots])
+}
+
+fn copy_state(from: &State, to: &mut State) {
+    let slots = from.slots.len();
+    flats_mut(to, slots).zip(flats(from, slots)).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+/// A state as bytes: parameters, running statistics, what the updater remembers, the outer way; all little-endian `f32`.
+pub fn snapshot_of(state: &State, velocity: &[f32]) -> Vec<u8> {
+    let parts = || flats(state, state.slots.len()).map(|flat| &flat[..]).chain([velocity]);
+    let mut bytes = vec![0; 4 * parts().map(<[f32]>::len).sum::<usize>()];
+    let values = bytes.as_chunks_mut::<4>().0;
+    let mut at = 0;
+    for part in parts() {
+        values[at..at + part.len()].iter_mut().zip(part).for_each(|(four, value)| *four = value.to_le_bytes());
+        at += part.len();
+    }
+    bytes
+}
+
+/// Reads what [`snapshot_of`] wrote into buffers of the same sizes.
+pub fn adopt_into(bytes: &[u8], state: &mut State, velocity: &mut [f32]) -> Result<(), String> {
+    let slots = state.slots.len();
+    let expected = 4 * (flats(state, slots).map(Flat::len).sum::<usize>() + velocity.len());
+    if bytes.len() != expected {
+        return Err(format!("expected a state of {expected} bytes, found {}", bytes.len()));
+    }
+    let mut values = paceline_exchange::reduce::values(bytes);
+    for part in flats_mut(state, slots).map(|flat| &mut flat[..]).chain([velocity]) {
+        part.iter_mut().zip(&mut values).for_each(|(to, value)| *to = value);
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! How a run begins: anew, or from its checkpoint.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use paceline_data::{Loader, LoaderOptions, Normaliser, Share, TargetShape};
+use paceline_model::{Loss, Progress, State};
+use paceline_nn::{Engine, ModelFile};
+
+use crate::run::Run;
+use crate::run::checkpoint::Checkpoints;
+use crate::run::halt::Halt;
+use crate::run::resume::{DataKey, Kept, losses, memories, read_extra, same_run};
+use crate::saved::load;
+use crate::team::feed::Deal;
+use crate::team::{Member, Team};
+use crate::team::{Memory, RESIDUAL};
+use crate::{Error, Metric, Mode, TrainOptions, Trainer, Worker};
+
+/// Where a run stands when it begins.
+struct Start {
+    state: State,
+    progress: Progress,
+    step: u64,
+    normaliser: Option<Normaliser>,
+    losses: Vec<Loss>,
+    memories: Vec<Memory>,
+    kept: Kept,
+    best: Option<ModelFile>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
+        let options = &trainer.options;
+        can_stop_early(trainer)?;
+        // Before the folder is made: a resume that is refused leaves nothing behind.
+        let start = if options.resume { resumed(trainer)? } else { fresh(trainer)? };
+        if let Some(folder) = &options.output {
+            writable(folder)?;
+        }
+        let halt = Halt::new(trainer.stop.clone());
+        let (team, step) = (team(trainer, &start, &halt)?, start.step);
+        let resumed_at = options.resume.then_some(start.progress.iteration);
+        let keep = options.checkpoint.keep;
+        let checkpoints = options.output.as_deref().map(|folder| Checkpoints::new(folder, keep, resumed_at));
+        let Start { normaliser, kept, best, .. } = start;
+        let now = Instant::now();
+        Ok(Self {
+            trainer,
+            team,
+            halt,
+            normaliser,
+            step,
+            began: now,
+            before: Duration::try_from_secs_f64(kept.seconds).unwrap_or_default(),
+            told: None,
+            saved: now,
+            judging: Duration::ZERO,
+            examples: 0,
+            checkpoints,
+            record: kept.record,
+            best: best.map(|best| (best, None)),
+            judged: None,
+        })
+    }
+}
+
+fn fresh(trainer: &Trainer) -> Result<Start, Error> {
+    Ok(Start {
+        state: trainer.network.initial_state(),
+        progress: Progress::default(),
+        step: 0,
+        normaliser: trainer.fit_normaliser()?,
+        losses: Vec::new(),
+        memories: Vec::new(),
+        kept: Kept::default(),
+        best: None,
+    })
+}
+
+fn resumed(trainer: &Trainer) -> Result<Start, Error> {
+    let options = &trainer.options;
+    let path = options.output.as_deref().map(Checkpoints::newest_in).unwrap_or_default();
+    if !path.exists() {
+        return Err(Error::NothingToResume { path });
+    }
+    let saved = load(&path, &trainer.registry)?;
+    same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
+    let mut kept: Kept = read_extra(&saved, &path, "run")?.unwrap_or_default();
+    let mut best = None;
+    if options.early_stopping.is_some_and(|stopping| stopping.save_best) {
+        let path = options.output.as_deref().map(Checkpoints::best_in).unwrap_or_default();
+        best = path.exists().then(|| load(&path, &trainer.registry)).transpose()?;
+        // Without the model that the record speaks of, the next one is the best again.
+        if best.is_none() {
+            kept.record = crate::run::early_stopping::Standing::default();
+        }
+    }
+    let mut start = Start {
+        normaliser: read_extra(&saved, &path, "normaliser")?,
+        losses: losses(&saved, &path)?,
+        memories: memories(&saved),
+        kept,
+        best,
+        state: saved.state,
+        progress: saved.progress,
+        step: saved.step,
+    };
+    if !matches!(options.mode, Mode::Shared(_)) {
+        apply_residuals(&mut start);
+    }
+    Ok(start)
+}
+
+/// A run that goes on in another mode applies what its replicas had not sent.
+fn apply_residuals(start: &mut Start) {
+    let parameters = &mut start.state.parameters;
+    let length = parameters.len();
+    let residuals = start.memories.iter().filter_map(|memory| memory.get(RESIDUAL));
+    for residual in residuals.filter(|residual| residual.len() == length) {
+        parameters.iter_mut().zip(residual).for_each(|(parameter, rest)| *parameter -= rest);
+    }
+}
+
+fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
+    let options = &trainer.options;
+    // What the exchanges are told of the model must hold for those of the members.
+    let model = Engine::new(trainer.network.clone());
+    let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state)?;
+    let mut members = Vec::with_capacity(options.workers);
+    for (index, mut exchange) in exchanges.into_iter().enumerate() {
+        let loader = Loader::new(
+            trainer.train.clone(),
+            LoaderOptions {
+                batch: options.step_examples(),
+                share: Share { of: options.workers, index },
+                shuffle: options.shuffle,
+                seed: options.seed,
+                prefetch: options.prefetch,
+                normaliser: start.normaliser.clone(),
+                class_weights: options.class_weights.clone(),
+            },
+        )?;
+        let mut state = start.state.clone();
+        exchange.begin(&start.memories, &mut state)?;
+        let model = Engine::new(trainer.network.clone());
+        let worker = Worker { model, state, exchange, progress: start.progress };
+        let losses = start.losses.get(index).copied().unwrap_or_default();
+        members.push(Member { worker, loader, losses, bytes_sent: 0 });
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let deal = deal(options, cores);
+    Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
+}
+
+/// Who gets which part of a step, on so many cores.
+fn deal(options: &TrainOptions, cores: usize) -> Deal {
+    // How long a worker takes says something about its core only while it has one to itself.
+    let has_cores = options.workers <= cores;
+    match options.mode {
+        // Without a shuffle the order says who sees what.
+        _ if !options.shuffle => Deal::Own,
+        Mode::Shared(_) => Deal::Free,
+        // What a worker takes is what the job says, unless that says what all take.
+        Mode::Averaging(averaging) if averaging.balance && has_cores && options.global_batch.is_some() => {
+            Deal::by_speed(options.workers)
+        }
+        _ => Deal::Own,
+    }
+}
+
+/// Rules that look at scores need some.
+pub(crate) fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
+    let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
+    let test = trainer.test.as_ref().filter(|_| trainer.options.evaluate);
+    if test.is_none() && stopping.needs_scores() {
+        let expected =
+            "used with test data that the model is judged on, or with `minutes` and `save_best = false` alone";
+        let found = "set without any".into();
+        return Err(Error::BadSetting { setting: "train.early_stopping", expected, found });
+    }
+    let has_classes = test.is_none_or(|test| matches!(test.shape().targets, TargetShape::Classes { .. }));
+    if stopping.metric == Metric::Accuracy && !has_classes {
+        let (expected, found) = ("`score` where numbers are learned", "`accuracy`".into());
+        return Err(Error::BadSetting { setting: "train.early_stopping.metric", expected, found });
+    }
+    Ok(())
+}
+
+/// Makes the folder and tries to write to it, before hours of work depend on it.
+fn writable(folder: &Path) -> Result<(), Error> {
+    let fail = |source| Error::Output { path: folder.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deal, deal};
+    use crate::{AveragingOptions, Mode, SharedOptions, TrainOptions};
+
+    #[test]
+    fn who_gets_what_is_up_to_the_mode_the_job_and_the_cores() {
+        let averaging = AveragingOptions { balance: true, ..AveragingOptions::default() };
+        let mode = Mode::Averaging(averaging);
+        let balanced = TrainOptions { mode, workers: 2, global_batch: Some(64), ..TrainOptions::default() };
+        let is_by_speed = |options: &TrainOptions, cores| matches!(deal(options, cores), Deal::BySpeed(_));
+        assert!(is_by_speed(&balanced, 2) && !is_by_speed(&balanced, 1), "each needs a core of its own");
+        assert!(!is_by_speed(&TrainOptions { global_batch: None, ..balanced.clone() }, 2));
+        assert!(!is_by_speed(&TrainOptions { shuffle: false, ..balanced.clone() }, 2));
+        let equal = Mode::Averaging(AveragingOptions::default());
+        assert!(!is_by_speed(&TrainOptions { mode: equal, ..balanced.clone() }, 2));
+        let shared = TrainOptions { mode: Mode::Shared(SharedOptions::default()), ..balanced };
+        assert!(matches!(deal(&shared, 1), Deal::Free));
+    }
+}

@@ -1,0 +1,279 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use paceline_data::{LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
+use paceline_model::{Progress, State};
+use paceline_nn::{Engine, ModelFile, Network, Registry};
+
+use crate::run::Run;
+use crate::run::resume::{DataKey, json};
+use crate::{CheckpointOptions, EarlyStopping, Error, Event, Mode, Scores, Stop, evaluate};
+
+/// How a run goes.
+#[derive(Clone, Debug)]
+pub struct TrainOptions {
+    /// Examples that one worker takes in one step.
+    pub batch: usize,
+    /// Examples that all workers take in one step together; stands in for `batch`.
+    pub global_batch: Option<usize>,
+    /// Replicas, each on a thread of its own.
+    pub workers: usize,
+    /// How replicas stay together.
+    pub mode: Mode,
+    /// Times that all examples are seen.
+    pub epochs: u64,
+    /// Ends the run after so many steps, even within an epoch.
+    pub steps: Option<u64>,
+    /// Whether every epoch has an order of its own.
+    pub shuffle: bool,
+    /// What the order depends on.
+    pub seed: u64,
+    /// Batches that are read ahead.
+    pub prefetch: usize,
+    /// What is done to the features; what suits the source if not set.
+    pub normaliser: Option<NormaliserKind>,
+    /// What an example of each class weighs.
+    pub class_weights: Option<Vec<f32>>,
+    /// Whether the model is judged on the test data.
+    pub evaluate: bool,
+    /// Epochs between two evaluations; the last one is judged anyway.
+    pub evaluate_every: u64,
+    /// When the run ends before its last epoch.
+    pub early_stopping: Option<EarlyStopping>,
+    /// Where the model and checkpoints go; nothing is written if not set.
+    pub output: Option<PathBuf>,
+    /// How often the run is saved, and what is kept.
+    pub checkpoint: CheckpointOptions,
+    /// Goes on from the checkpoint in the output folder.
+    pub resume: bool,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        Self {
+            batch: 128,
+            global_batch: None,
+            workers: 1,
+            mode: Mode::Solo,
+            epochs: 1,
+            steps: None,
+            shuffle: true,
+            seed: 0,
+            prefetch: 4,
+            normaliser: None,
+            class_weights: None,
+            evaluate: true,
+            evaluate_every: 1,
+            early_stopping: None,
+            output: None,
+            checkpoint: CheckpointOptions::default(),
+            resume: false,
+        }
+    }
+}
+
+impl TrainOptions {
+    /// Fails with the setting that makes no sense, of those that are the same for every mode.
+    fn check(&self) -> Result<(), Error> {
+        self.checkpoint.validate()?;
+        self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        match self.evaluate_every {
+            0 => {
+                let (expected, found) = ("at least 1; `train.evaluate = false` for never", "0".into());
+                Err(Error::BadSetting { setting: "train.evaluate_every", expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Examples that all workers take in one step together.
+    pub fn step_examples(&self) -> usize {
+        self.global_batch.unwrap_or(self.batch.saturating_mul(self.workers))
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The model as it was at the end.
+    pub model: ModelFile,
+    /// How good it is on the test data.
+    pub scores: Option<Scores>,
+    /// Whether the run was stopped before its end.
+    pub stopped: bool,
+    /// Why it ended before its last epoch, by the rules of early stopping.
+    pub ended_early: Option<String>,
+}
+
+/// Examples that go through the network at once when it is judged.
+const JUDGED_AT_A_TIME: usize = 256;
+
+/// Trains a network on a source.
+pub struct Trainer {
+    pub(crate) network: Network,
+    pub(crate) train: Arc<dyn Source>,
+    pub(crate) test: Option<Arc<dyn Source>>,
+    pub(crate) options: TrainOptions,
+    pub(crate) registry: Registry,
+    pub(crate) stop: Stop,
+}
+
+impl Trainer {
+    /// A run of this network over this data.
+    pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
+        fits(&network, &*train, "training")?;
+        options.mode.check(options.workers)?;
+        options.check()?;
+        if matches!(options.mode, Mode::Shared(_))
+            && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
+        {
+            let expected = "another one for a network with `constraints`, which hold for whole updates";
+            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
+        }
+        let step = options.step_examples();
+        if step == 0 {
+            return Err(Error::BadSetting { setting: "batch", expected: "at least 1", found: "0".into() });
+        }
+        if step < options.workers {
+            let expected = "at least one example for every worker";
+            return Err(Error::BadSetting { setting: "global_batch", expected, found: step.to_string() });
+        }
+        if train.examples() == 0 {
+            let (found, expected) = ("no examples".into(), "at least one".into());
+            return Err(Error::Misfit { what: "training", found, expected });
+        }
+        Ok(Self { network, train, test: None, options, registry: Registry::default(), stop: Stop::default() })
+    }
+
+    /// Judges the model on this data after every epoch.
+    pub fn test(mut self, test: Arc<dyn Source>) -> Result<Self, Error> {
+        fits(&self.network, &*test, "test")?;
+        self.test = Some(test);
+        Ok(self)
+    }
+
+    /// Knows the layers and losses of other crates, so that a run with them can be resumed.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// What is trained.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What is learned from.
+    pub fn train_source(&self) -> &Arc<dyn Source> {
+        &self.train
+    }
+
+    /// What the model is judged on.
+    pub fn test_source(&self) -> Option<&Arc<dyn Source>> {
+        self.test.as_ref()
+    }
+
+    /// How it is trained.
+    pub fn options(&self) -> &TrainOptions {
+        &self.options
+    }
+
+    /// What is done to the features, fitted to the training data.
+    pub fn fit_normaliser(&self) -> Result<Option<Normaliser>, Error> {
+        let kind = self.options.normaliser.unwrap_or(self.train.default_normaliser());
+        Ok(Normaliser::fit(kind, &*self.train)?)
+    }
+
+    /// A model file of a state of this run.
+    pub fn model_file(
+        &self,
+        normaliser: Option<&Normaliser>,
+        state: State,
+        progress: Progress,
+        step: u64,
+    ) -> ModelFile {
+        let mut extra = BTreeMap::new();
+        if let Some(normaliser) = normaliser {
+            extra.insert("normaliser".into(), json(normaliser));
+        }
+        if let Some(schema) = self.train.schema() {
+            extra.insert("schema".into(), json(schema));
+        }
+        extra.insert("data".into(), json(&DataKey::of(&self.options, &*self.train)));
+        ModelFile { network: self.network.clone(), state, progress, step, extra, arrays: BTreeMap::new() }
+    }
+
+    /// Fails if early stopping is asked for and nothing can be judged by its rules.
+    pub fn can_stop_early(&self) -> Result<(), Error> {
+        crate::run::begin::can_stop_early(self)
+    }
+
+    /// How good a state is on the test data; none without any.
+    pub fn judge(&self, normaliser: Option<&Normaliser>, state: &State) -> Result<Option<Scores>, Error> {
+        let Some(test) = self.test.clone().filter(|_| self.options.evaluate) else { return Ok(None) };
+        let options = LoaderOptions {
+            batch: JUDGED_AT_A_TIME,
+            shuffle: false,
+            normaliser: normaliser.cloned(),
+            ..Default::default()
+        };
+        let mut engine = Engine::new(self.network.clone());
+        evaluate(&mut engine, state, self.network.output().len(), test, options)
+    }
+
+    /// What stops this run from outside.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Runs, and tells `listener` what happens.
+    pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
+        let mut resumable = false;
+        let outcome = Run::begin(self).and_then(|mut run| {
+            let outcome = run.go(listener);
+            resumable = run.can_be_resumed();
+            outcome
+        });
+        match &outcome {
+            Err(error) => listener(&Event::Failed { error: error.to_string(), resumable }),
+            Ok(Outcome { stopped: true, .. }) => {
+                listener(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable });
+            }
+            Ok(_) => {}
+        }
+        outcome
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.options.output.as_ref().map(|folder| folder.join(name))
+    }
+}
+
+/// Whether a source has what a network takes.
+pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
+    let shape = source.shape();
+    if shape.width() != network.input().len() {
+        let found = format!("{} features per example ({:?})", shape.width(), shape.features);
+        return Err(Error::Misfit { what, found, expected: network.input().to_string() });
+    }
+    Ok(())
+}
+
+/// Whether a source has what a network takes and wants.
+fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
+    fits_features(network, source, what)?;
+    let misfit = |found: String, expected: String| Err(Error::Misfit { what, found, expected });
+    let outputs = network.output().len();
+    match &source.shape().targets {
+        TargetShape::None => misfit("no targets".into(), "something to learn: name the label column".into()),
+        TargetShape::Classes { names } if names.len() > outputs.max(if outputs == 1 { 2 } else { 0 }) => {
+            misfit(format!("{} classes", names.len()), format!("at most {outputs}, as many as it has outputs"))
+        }
+        TargetShape::Values { names } if names.len() != outputs => {
+            misfit(format!("{} target columns", names.len()), format!("{outputs}, as many as it has outputs"))
+        }
+        _ => Ok(()),
+    }
+}
