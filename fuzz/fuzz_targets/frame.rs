@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     // A fuzzer hardly guesses a checksum, so that what it has found is also sent properly, and damaged afterwards.
     let mut sent = Vec::new();
     for (sequence, body) in stream.chunks(limit.max(1)).enumerate() {
-        Frame { kind: low.into(), run: 1, term: 2, origin: 3, sequence: sequence as u64, body: body.to_vec() }.write(&mut sent);
+        Frame { kind: low.into(), run: 1, term: 2, origin: 3, sequence: sequence as u64, body: body.to_vec().into() }.write(&mut sent);
     }
     judge(&sent, limit.max(1), piece);
     if let Some(byte) = sent.len().checked_sub(1).and_then(|last| sent.get_mut(usize::from(high) % (last + 1))) {

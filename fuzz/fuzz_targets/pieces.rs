@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     for body in stream.chunks(usize::from(cut).max(1)) {
         let sequence = u64::from(body[0] & 1);
         came += body.len();
-        let piece = Frame { kind: Frame::PIECE, run: 1, term: 2, origin: 3, sequence, body: body.to_vec() };
+        let piece = Frame { kind: Frame::PIECE, run: 1, term: 2, origin: 3, sequence, body: body.to_vec().into() };
         match pieces.take(piece, limit) {
             Ok(Some(frame)) => assert!(frame.body.len() <= limit.min(came) && frame.kind < Frame::PIECE),
             Ok(None) => assert!(pieces.is_open()),
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
 
     // A frame that is long because its bytes come again and again.
     let body: Vec<u8> = stream.iter().copied().cycle().take(if stream.is_empty() { 0 } else { Frame::WHOLE + limit }).collect();
-    let whole = Frame { kind: u16::from(low), run: 1, term: 2, origin: 3, sequence: u64::from(high), body };
+    let whole = Frame { kind: u16::from(low), run: 1, term: 2, origin: 3, sequence: u64::from(high), body: body.into() };
     let (mut gone, mut reader, mut pieces) = (0, FrameReader::new(Frame::LONGEST), Pieces::default());
     let mut last = None;
     while gone < whole.body.len() {

@@ -225,22 +225,6 @@ pub fn read_values(bytes: &[u8]) -> Result<Vec<f32>, WireError> {
     }
 }
 
-/// A weight and values, as bytes.
-pub fn write_weighted(weight: f64, values: &[f32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 + 4 * values.len());
-    bytes.extend(weight.to_le_bytes());
-    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    bytes
-}
-
-/// The weight and values of bytes.
-pub fn read_weighted(bytes: &[u8]) -> Result<(f64, Vec<f32>), WireError> {
-    let bad = WireError::BadNumbers { expected: "a weight and whole values", found: bytes.len() };
-    let Some((weight, rest)) = bytes.split_first_chunk::<8>() else { return Err(bad) };
-    let values = read_values(rest).map_err(|_| bad)?;
-    Ok((f64::from_le_bytes(*weight), values))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,10 +232,10 @@ mod tests {
     #[test]
     fn words_and_numbers_come_back_as_they_went() {
         let word = Word::ToPeer(ToPeer::Contribution { view: 3, round: 9 });
-        let frame = word.frame(1, 2, 3, 4, &write_weighted(2.5, &[1.0, -3.0]));
+        let frame = word.frame(1, 2, 3, 4, &write_values(&[1.0, -3.0]));
         let (read, numbers) = Word::read(&frame).expect("a word");
         assert_eq!(read, word);
-        assert_eq!(read_weighted(&numbers), Ok((2.5, vec![1.0, -3.0])));
+        assert_eq!(read_values(&numbers), Ok(vec![1.0, -3.0]));
     }
 
     #[test]
@@ -264,9 +248,6 @@ mod tests {
         let error = Word::read(&frame(b"\x03\0\0\0{}}")).expect_err("no word");
         assert!(error.to_string().contains("expected a word"), "{error}");
         assert!(matches!(Word::read(&Frame { kind: 7, ..frame(b"") }), Err(WireError::OtherKind { found: 7 })));
-        assert_eq!(
-            read_weighted(&[0; 10]),
-            Err(WireError::BadNumbers { expected: "a weight and whole values", found: 10 })
-        );
+        assert_eq!(read_values(&[0; 10]), Err(WireError::BadNumbers { expected: "whole values", found: 10 }));
     }
 }
