@@ -197,6 +197,42 @@ fn a_run_on_one_machine_is_a_run_alone_to_the_bit_in_every_mode() {
     }
 }
 
+/// So small that there is nothing to sum for most members.
+const SMALL_JOB: &str = r#"
+[data]
+train = "digits:train"
+test = "digits:test"
+global_batch = 50
+
+[network]
+seed = 11
+input = { image = [8, 8, 1] }
+updater = { sgd = { learning_rate = 0.1 } }
+layers = [{ output = { units = 10, activation = "softmax", loss = "negative_log_likelihood" } }]
+
+[train]
+epochs = 2
+"#;
+
+#[test]
+fn a_network_with_fewer_parts_than_members_trains_on_all_of_them() {
+    for mode in ["sync", "averaging"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("small.toml"), SMALL_JOB).expect("a job");
+        let leads =
+            ["master", "small.toml", "--output", "run", "--mode", mode, "--min-workers", "3", "--events", "json"];
+        let mut master = Watched::start(folder.path(), &leads);
+        let address = address(&mut master);
+        let states = ["0", "1", "2"];
+        let workers = states.map(|state| worker(folder.path(), &["--join", &address, "--keep-state", state]));
+        let (status, events, errors) = master.end();
+        assert_eq!(status, Some(0), "{mode}: {errors}");
+        assert_eq!(events.last().expect("events")["examples"], 2 * EXAMPLES, "{mode}");
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+        same_parameters(folder.path(), mode);
+    }
+}
+
 #[test]
 fn the_same_members_and_seed_give_the_same_bits() {
     let models = [(); 2].map(|()| {

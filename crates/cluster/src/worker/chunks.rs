@@ -7,7 +7,7 @@
 //! | length and word    | u32   | u32     | f64    | f32 LE, the values of     |
 //! | (see `wire`)       | index | of      | weight | the chunk                 |
 //! +--------------------+-------+---------+--------+---------------------------+
-//! index: which chunk of the whole; of: how many the sender sends to this receiver
+//! index: which chunk of the whole; of: how many the sender sends to this receiver, and 0 in a frame that says that there are none
 //! weight: that of the contribution, or of all that were summed
 //! ```
 
@@ -52,15 +52,15 @@ impl Cut {
         chunk * self.length..self.width.min((chunk + 1) * self.length)
     }
 
-    /// The chunks that the member at a place sums.
-    pub(super) fn of_member(&self, place: usize, members: usize) -> Range<usize> {
-        let (count, members) = (self.count(), members.max(1));
-        count * place / members..count * (place + 1) / members
+    /// The chunks that the member at a place sums; none if there are fewer chunks than members. They are dealt one by one, so
+    /// that all members have something to sum whenever parts become final, and in the end, when nothing else is to be done.
+    pub(super) fn of_member(&self, place: usize, members: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
+        (place..self.count().max(place)).step_by(members.max(1))
     }
 
     /// The place of the member that sums a chunk.
     pub(super) fn place(&self, chunk: usize, members: usize) -> usize {
-        (0..members).find(|place| self.of_member(*place, members).contains(&chunk)).unwrap_or(0)
+        chunk % members.max(1)
     }
 }
 
@@ -96,14 +96,18 @@ impl Head {
 }
 
 impl Chunk {
-    /// Reads what came beside a word; checks that it is a chunk of such numbers. Also says how many the sender sends.
-    pub(super) fn read(numbers: &Bytes, cut: Cut) -> Result<(Self, usize), String> {
+    /// Reads what came beside a word; checks that it is a chunk of such numbers, or says that there are none. Also says how many
+    /// the sender sends.
+    pub(super) fn read(numbers: &Bytes, cut: Cut) -> Result<(Option<Self>, usize), String> {
         let Some((prefix, values)) = numbers.split_first_chunk::<PREFIX>() else {
             return Err(format!("expected a part of a contribution, found {} bytes", numbers.len()));
         };
         let number = |at: usize| u32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]);
         let (index, of) = (number(0) as usize, number(4) as usize);
         let weight = f64::from_le_bytes(prefix[8..].try_into().expect("eight bytes"));
+        if of == 0 && values.is_empty() {
+            return Ok((None, 0));
+        }
         let expected = if index < cut.count() { 4 * cut.range(index).len() } else { 0 };
         if values.len() != expected || of == 0 || of > cut.count() || !weight.is_finite() || weight < 0.0 {
             let (count, found) = (cut.count(), values.len());
@@ -111,8 +115,11 @@ impl Chunk {
                 "expected a chunk of {count} with {expected} bytes, found chunk {index} of {of} with {found}"
             ));
         }
-        Ok((Self { index, weight, values: numbers.slice(PREFIX..), framed: None }, of))
+        Ok((Some(Self { index, weight, values: numbers.slice(PREFIX..), framed: None }), of))
     }
+
+    /// What says, beside a word, that there are no chunks.
+    pub(super) const NONE: [u8; PREFIX] = [0; PREFIX];
 
     /// The body of a frame that carries it beside a word: where it lies, or a copy if it lies beside another word.
     pub(super) fn body(&self, head: &Head) -> Bytes {
@@ -306,6 +313,9 @@ impl Parts for Whole {
     }
 }
 
+/// Numbers that are summed at a time.
+const BLOCK: usize = 1024;
+
 /// What a chunk of all contributions comes to, in the order of the members; it is sent beside this.
 pub(super) fn reduced(
     cut: Cut,
@@ -317,18 +327,27 @@ pub(super) fn reduced(
 ) -> Chunk {
     let range = cut.range(index);
     let weights: Vec<f32> = contributions.iter().map(|chunk| chunk.weight as f32).collect();
-    let mut sum = vec![0.0; range.len()];
-    let (summed, averaged) = sum.split_at_mut(layout.summed.clamp(range.start, range.end) - range.start);
-    let at = 4 * summed.len();
-    reduce::sum(contributions.iter().map(|chunk| reduce::values(&chunk.values[..at])), summed);
-    let values = contributions.iter().map(|chunk| reduce::values(&chunk.values[at..]));
-    reduce::mean(reduce::shares(&weights).into_iter().zip(values), averaged);
     let weight = f64::from(weights.iter().sum::<f32>());
     let (before, mut buffer) = (head.write(index, weight), spare.take());
-    buffer.resize(before.len() + 4 * sum.len(), 0);
+    buffer.resize(before.len() + 4 * range.len(), 0);
     buffer[..before.len()].copy_from_slice(&before);
-    let values = buffer[before.len()..].as_chunks_mut::<4>().0;
-    values.iter_mut().zip(&sum).for_each(|(to, value)| *to = value.to_le_bytes());
+    let shares = reduce::shares(&weights);
+    let summed = layout.summed.clamp(range.start, range.end) - range.start;
+    // Blocks that stay in the cache from the first contribution to the last.
+    let mut room = [0.0; BLOCK];
+    for stretch in [0..summed, summed..range.len()] {
+        for at in stretch.clone().step_by(BLOCK) {
+            let end = stretch.end.min(at + BLOCK);
+            let room = &mut room[..end - at];
+            let values = contributions.iter().map(|chunk| reduce::values(&chunk.values[4 * at..4 * end]));
+            match end <= summed {
+                true => reduce::sum(values, room),
+                false => reduce::mean(shares.iter().copied().zip(values), room),
+            }
+            let to = buffer[before.len()..][4 * at..4 * end].as_chunks_mut::<4>().0;
+            to.iter_mut().zip(room).for_each(|(to, value)| *to = value.to_le_bytes());
+        }
+    }
     Chunk::framed(index, weight, head, buffer, before.len())
 }
 
@@ -368,10 +387,14 @@ mod tests {
             let of = cut.of_member(place, 3).len();
             let head = Head { word: ToPeer::Contribution { view: 4, round: 3 }, of };
             assert!(chunk.body(&head).as_ptr() < chunk.values.as_ptr(), "sent from where it lies");
-            let (came, came_of) = Chunk::read(&chunk.numbers(&head), cut).expect("a chunk");
+            let read_back = |head: &Head| {
+                let (chunk, of) = Chunk::read(&chunk.numbers(head), cut).expect("good bytes");
+                (chunk.expect("a chunk"), of)
+            };
+            let (came, came_of) = read_back(&head);
             assert_eq!((came.index, came.weight, came_of), (chunk.index, 2.5, of));
             let other = Head { word: ToPeer::Contribution { view: 5, round: 3 }, of: 1 };
-            let (again, of_again) = Chunk::read(&chunk.numbers(&other), cut).expect("a chunk");
+            let (again, of_again) = read_back(&other);
             assert_eq!((again.values, of_again), (came.values.clone(), 1), "beside another word it is copied");
             let index = came.index;
             read[index] = Some(came);
@@ -392,7 +415,11 @@ mod tests {
     fn every_chunk_falls_to_one_member() {
         for (width, members) in [(20_000, 3), (100, 2), (1_413_010, 16), (1, 5)] {
             let cut = Cut::of(width);
-            let all: Vec<usize> = (0..members).flat_map(|place| cut.of_member(place, members)).collect();
+            let own = |place| {
+                cut.of_member(place, members).inspect(move |chunk| assert_eq!(cut.place(*chunk, members), place))
+            };
+            let mut all: Vec<usize> = (0..members).flat_map(own).collect();
+            all.sort_unstable();
             assert_eq!(all, (0..cut.count()).collect::<Vec<_>>(), "{width} numbers, {members} members");
             assert_eq!((0..cut.count()).map(|chunk| cut.range(chunk).len()).sum::<usize>(), width);
         }

@@ -420,9 +420,9 @@ impl<'a> Life<'a> {
         match said {
             ToPeer::Contribution { view, round } => {
                 let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
-                let index = chunk.index;
+                let index = chunk.as_ref().map(|chunk| chunk.index);
                 let is_whole = rounds.take((*view, *round), peer, chunk, of);
-                self.sum_chunk((*view, *round), index);
+                index.into_iter().for_each(|index| self.sum_chunk((*view, *round), index));
                 return Ok(is_whole);
             }
             ToPeer::Reduced { view, round } => {
@@ -447,7 +447,7 @@ impl<'a> Life<'a> {
         let of = rounds.cut.of_member(to, count).len();
         if to == *place {
             let (index, me) = (chunk.index, members[to]);
-            rounds.take(key, me, chunk, of);
+            rounds.take(key, me, Some(chunk), of);
             self.sum_chunk(key, index);
         } else if reached.contains(&members[to]) {
             let (to, word) = (members[to], ToPeer::Contribution { view: key.0, round: key.1 });
@@ -468,9 +468,12 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Sends chunks beside a word, each in a frame of its own.
+    /// Sends chunks beside a word, each in a frame of its own; one that says so if there are none.
     fn send_chunks(&mut self, to: Incarnation, word: &ToPeer, chunks: &[Chunk], of: usize) {
         let head = Head { word: word.clone(), of };
+        if of == 0 {
+            self.send_to_peer(to, word.clone(), &Chunk::NONE);
+        }
         for chunk in chunks {
             if self.links.relayed().contains(&to) {
                 self.send_to_peer(to, word.clone(), &chunk.numbers(&head));
@@ -620,15 +623,16 @@ impl<'a> Life<'a> {
             }
             MemberAction::Contribute { to, view, round, part, parts } => {
                 let flows = self.flow.as_ref().is_some_and(|flow| flow.key == (view, round) && flow.work > 0);
-                if self.has_reached((view, round), to) || (to == me && flows) {
+                let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
+                let of = rounds.cut.of_member(part, parts).len();
+                if of > 0 && (self.has_reached((view, round), to) || (to == me && flows)) {
                     return Ok(Vec::new());
                 }
                 let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
                 let chunks = rounds.own_for(round, part, parts)?;
-                let of = chunks.len();
                 if to == me {
                     for chunk in chunks {
-                        rounds.take((view, round), me, chunk, of);
+                        rounds.take((view, round), me, Some(chunk), of);
                     }
                 } else {
                     self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of);
@@ -646,13 +650,13 @@ impl<'a> Life<'a> {
                 own.for_each(|index| self.sum_chunk((view, round), index));
             }
             MemberAction::Distribute { to, view, round } => {
-                if self.has_reached((view, round), to) {
-                    return Ok(Vec::new());
-                }
                 let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
                 let (place, members) = self.place_in_view();
-                let chunks = rounds.sums_of((view, round), place, members);
                 let of = rounds.cut.of_member(place, members).len();
+                if of > 0 && self.has_reached((view, round), to) {
+                    return Ok(Vec::new());
+                }
+                let chunks = rounds.sums_of((view, round), place, members);
                 self.send_chunks(to, &ToPeer::Reduced { view, round }, &chunks, of);
             }
             MemberAction::Apply { view, round, at, .. } => {

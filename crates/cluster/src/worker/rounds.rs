@@ -64,23 +64,27 @@ impl Rounds {
     /// Those chunks of the own contribution that the member at a place sums.
     pub(super) fn own_for(&self, round: Round, place: usize, members: usize) -> Result<Vec<Chunk>, String> {
         let own = self.own.as_ref().filter(|(of, ..)| *of == round);
-        let chunks = own.map(|(_, _, chunks)| &chunks[self.cut.of_member(place, members)]);
-        let chunks = chunks.and_then(|chunks| chunks.iter().cloned().collect::<Option<Vec<Chunk>>>());
+        let chunks = own.and_then(|(_, _, chunks)| {
+            self.cut.of_member(place, members).map(|index| chunks[index].clone()).collect::<Option<Vec<Chunk>>>()
+        });
         chunks.ok_or_else(|| format!("the own contribution to round {round} is missing"))
     }
 
     /// A chunk of a contribution has come, one of so many. Says whether they are all here.
-    pub(super) fn take(&mut self, key: RoundKey, from: Incarnation, chunk: Chunk, of: usize) -> bool {
+    pub(super) fn take(&mut self, key: RoundKey, from: Incarnation, chunk: Option<Chunk>, of: usize) -> bool {
         let none = self.none();
         let (chunks, expected) = self.contributions.entry((key.0, key.1, from)).or_insert_with(|| (none, of));
         *expected = of;
-        let index = chunk.index;
-        chunks[index] = Some(chunk);
+        if let Some(chunk) = chunk {
+            let index = chunk.index;
+            chunks[index] = Some(chunk);
+        }
         chunks.iter().flatten().count() >= *expected
     }
 
     /// A chunk of a sum has come, one of so many. Says whether they are all here.
-    pub(super) fn take_sum(&mut self, key: RoundKey, from: Incarnation, chunk: Chunk, of: usize) -> bool {
+    pub(super) fn take_sum(&mut self, key: RoundKey, from: Incarnation, chunk: Option<Chunk>, of: usize) -> bool {
+        let Some(chunk) = chunk else { return true };
         let (came, expected) = self.sums_came.entry((key.0, key.1, from)).or_default();
         came.insert(chunk.index);
         *expected = of;
@@ -112,8 +116,8 @@ impl Rounds {
 
     /// The sums of some chunks, as far as they are here.
     pub(super) fn sums_of(&self, key: RoundKey, place: usize, members: usize) -> Vec<Chunk> {
-        let chunks = self.sums.get(&key).map(|chunks| &chunks[self.cut.of_member(place, members)]);
-        chunks.into_iter().flatten().flatten().cloned().collect()
+        let chunks = self.sums.get(&key).into_iter();
+        chunks.flat_map(|chunks| self.cut.of_member(place, members).filter_map(|index| chunks[index].clone())).collect()
     }
 
     /// Puts the sums together and keeps the result.

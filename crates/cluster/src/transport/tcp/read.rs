@@ -14,6 +14,9 @@ use crate::trust::explain;
 /// Bytes that are asked for at once.
 const CHUNK: usize = 128 << 10;
 
+/// As many after a frame of at least so many: the next may be as long, and only its beginning is to be copied from here.
+const BEGINNING: usize = 4 << 10;
+
 /// How often it is told that a long frame is on its way.
 const TOLD_EVERY: Duration = Duration::from_millis(100);
 
@@ -26,14 +29,14 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
     let mut reader = FrameReader::new(shared.limits.stranger_frame);
     let mut chunk = vec![0; CHUNK];
     let (mut pieces, mut told) = (Pieces::default(), Instant::now());
-    let mut first = true;
+    let (mut first, mut asked) = (true, CHUNK);
     loop {
         // The rest of a long body is read to where it belongs.
         let direct = reader.direct().filter(|_| !link.is_ending());
         let is_direct = direct.is_some();
         let read = match direct {
             Some((body, room)) => input.read_buf(&mut body.limit(room)).await,
-            None => input.read(&mut chunk).await,
+            None => input.read(&mut chunk[..asked]).await,
         };
         match read {
             Ok(0) => return format!("`{peer}` {}", end_of_stream(&reader)),
@@ -66,6 +69,7 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
                 }
                 Ok(Some(frame)) => {
                     first = false;
+                    asked = if frame.body.len() < CHUNK { CHUNK } else { BEGINNING };
                     shared.events.emit(TransportEvent::Frame { link: link.id, frame }).await;
                 }
                 Err(FrameError::TooLarge { found, .. })

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use bytes::Buf;
 use paceline_exchange::Frame;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -55,10 +56,8 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
             (bytes, *gone) = (bytes + part.len(), part.end);
         }
         long = long.filter(|(frame, gone)| *gone < frame.body.len());
-        output.write_all(&gathered).await?;
-        if let Some(body) = lying {
-            output.write_all(&body).await?;
-        }
+        // In one call of the system where it takes several slices.
+        output.write_all_buf(&mut gathered.chain(&lying.unwrap_or_default()[..])).await?;
         output.flush().await?;
         if goodbye {
             return output.shutdown().await;
