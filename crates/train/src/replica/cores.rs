@@ -58,15 +58,6 @@ impl Outlet for Residual {
     }
 }
 
-/// A sink as an outlet of gradients.
-struct IntoSink(Arc<dyn Sink>);
-
-impl Outlet for IntoSink {
-    fn put(&self, part: Range<usize>, values: &[f32]) {
-        self.0.put(part, values);
-    }
-}
-
 /// Numbers that are put into a sink at a time.
 const STRETCH: usize = 16 << 10;
 
@@ -158,7 +149,7 @@ impl CoreReplica {
             (0..width).step_by(1024).for_each(|at| out.put(at..width.min(at + 1024), &zeros[..1024.min(width - at)]));
             return Ok(Contributed::default());
         };
-        let purpose = Purpose::HandOut(Handed::Gradient, Arc::new(IntoSink(out.clone())));
+        let purpose = Purpose::HandOut(Handed::Gradient, out.clone());
         let at = Progress { iteration: steps.iteration, epoch: steps.epoch };
         let (weight, loss) = self.step_with(at, spans, &purpose, |weight| out.begin(f64::from(weight)))?;
         Ok(Contributed { weight: f64::from(weight), loss })
