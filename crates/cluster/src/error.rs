@@ -50,6 +50,12 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
+    /// This worker is of no use to the run, which goes on.
+    #[error("this worker cannot go on and leaves the run to the others: {reason}")]
+    WorkerBroken {
+        /// Why.
+        reason: String,
+    },
     /// A setting that a run on many machines does not follow yet.
     #[error("`{setting}` is not followed by a run on many machines yet: leave it out")]
     NotFollowed {

@@ -132,12 +132,10 @@ pub enum Word {
         /// In `shared`: what messages were like, and what is kept back.
         traffic: Option<Traffic>,
     },
-    /// A member cannot go on, and nobody could.
+    /// A loss is no number: nobody can go on from there.
     Failed {
-        /// Why.
+        /// Where, and what it was.
         error: String,
-        /// Whether a loss is no number.
-        is_invalid_score: bool,
     },
 }
 

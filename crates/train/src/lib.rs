@@ -43,5 +43,5 @@ pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use team::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,
-    Solo, Step, StepReport, Synchronous, Traffic, Way, Worker,
+    Solo, Step, StepReport, Synchronous, Traffic, Way, Worker, panic_message,
 };

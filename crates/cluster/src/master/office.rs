@@ -334,9 +334,7 @@ impl Office<'_> {
                     tell(&Event::Threshold { worker: member as usize, epoch: term.epoch, step, iteration, traffic });
                 }
             }
-            Word::Failed { error, is_invalid_score }
-                if is_invalid_score && term.judging.forgives_invalid_scores(self.keep.folder()) =>
-            {
+            Word::Failed { error } if term.judging.forgives_invalid_scores(self.keep.folder()) => {
                 // Nothing of this state is worth saving: the best model stands for the run.
                 term.enough = Some(error);
                 term.ended = Some(None);
@@ -344,7 +342,7 @@ impl Office<'_> {
                 let links: Vec<LinkId> = term.members.values().map(|known| known.link).collect();
                 links.into_iter().for_each(|link| self.send(term, link, &Word::ToMember(stop.clone()), &[]));
             }
-            Word::Failed { error, .. } => {
+            Word::Failed { error } => {
                 let reason = format!("worker {member} cannot go on: {error}");
                 let stop = Word::ToMember(ToMember::Stop { reason: reason.clone(), rejoin: false });
                 let links: Vec<LinkId> = term.members.values().map(|known| known.link).collect();

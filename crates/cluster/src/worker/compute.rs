@@ -1,6 +1,8 @@
 //! The thread that computes, so that the network never waits for it, nor it for the network.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,7 +10,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_exchange::rounds::{At, Course, Incarnation, Round, Schedule, Steps, WorkNumber};
 use paceline_model::{Loss, Progress};
-use paceline_train::{Contributed, Parts, Replica, Sink};
+use paceline_train::{Contributed, Parts, Replica, Sink, panic_message};
 
 use super::chunks::{Chunk, Outgoing, Whole};
 use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
@@ -42,6 +44,17 @@ pub(super) enum Task {
     Stream(Incarnation, StreamTask),
     /// Writes what the replica is to a file.
     Write(PathBuf, Sender<std::io::Result<()>>),
+}
+
+impl Task {
+    /// The incarnation that asks.
+    fn of(&self) -> Incarnation {
+        match self {
+            Task::Compute { out, .. } => out.key.0,
+            Task::Commit { of, .. } | Task::Adopt { of, .. } | Task::Snapshot { of, .. } | Task::Stream(of, _) => *of,
+            Task::DropAhead | Task::Write(..) => 0,
+        }
+    }
 }
 
 /// Who wants a state.
@@ -100,7 +113,9 @@ impl Compute {
                         replica.expect(steps);
                     }
                 }
-                let answer = carry_out(&mut *replica, task, &mut ahead);
+                let of = task.of();
+                let answer = catch_unwind(AssertUnwindSafe(|| carry_out(&mut *replica, task, &mut ahead)));
+                let answer = answer.unwrap_or_else(|panic| Some(panicked(of, &*panic)));
                 if let Some(answer) = answer
                     && told.send(answer).is_err()
                 {
@@ -133,6 +148,12 @@ fn next(inbox: &Receiver<Task>, queue: &mut VecDeque<Task>) -> Option<Task> {
 pub(super) fn failed(of: Incarnation, error: &paceline_train::Error) -> Done {
     let is_invalid_score = matches!(error, paceline_train::Error::NotFinite { .. });
     Done::Failed { of, error: error.to_string(), is_invalid_score }
+}
+
+/// The replica has panicked, and is of no use any more.
+fn panicked(of: Incarnation, panic: &(dyn Any + Send)) -> Done {
+    let error = format!("the thread that computes panicked: {}", panic_message(panic));
+    Done::Failed { of, error, is_invalid_score: false }
 }
 
 /// Does it; `ahead` is what takes the contribution that is computed before the result of the round before is there.
@@ -195,6 +216,91 @@ fn of_steps(loss: Loss) -> Contributed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Panics at whatever it is asked to do.
+    struct Panicking;
+
+    impl Replica for Panicking {
+        fn layout(&self) -> paceline_train::Layout {
+            panic!("asked for its layout")
+        }
+
+        fn expect(&mut self, _: &Steps) {
+            panic!("asked to read")
+        }
+
+        fn step_alone(&mut self, _: &Steps) -> Result<Loss, paceline_train::Error> {
+            panic!("asked for a step")
+        }
+
+        fn contribute(&mut self, _: &Steps, _: &Arc<dyn Sink>) -> Result<Option<Contributed>, paceline_train::Error> {
+            panic!("asked to contribute")
+        }
+
+        fn go_ahead(&mut self, _: &Steps, _: &dyn Fn() -> bool) -> Result<(), paceline_train::Error> {
+            panic!("asked to go ahead")
+        }
+
+        fn drop_ahead(&mut self) {
+            panic!("asked to go back")
+        }
+
+        fn commit(
+            &mut self,
+            _: Progress,
+            _: &Arc<dyn Parts>,
+            _: f64,
+            _: Option<&Arc<dyn Sink>>,
+        ) -> Result<Option<Contributed>, paceline_train::Error> {
+            panic!("asked to commit")
+        }
+
+        fn share(
+            &mut self,
+            _: &Steps,
+            _: paceline_train::SlotShare,
+            _: paceline_exchange::sharing::Encodes,
+        ) -> Result<paceline_train::SharedStep, paceline_train::Error> {
+            panic!("asked to share")
+        }
+
+        fn take(&mut self, _: &[u8]) -> Result<(), paceline_train::Error> {
+            panic!("asked to take")
+        }
+
+        fn running(&self) -> &[f32] {
+            panic!("asked for statistics")
+        }
+
+        fn meet_running(&mut self, _: &[f32], _: paceline_train::SlotShare) {
+            panic!("asked to meet statistics")
+        }
+
+        fn traffic(&mut self) -> Option<paceline_train::Traffic> {
+            panic!("asked for traffic")
+        }
+
+        fn snapshot(&self) -> Vec<u8> {
+            panic!("asked for its state")
+        }
+
+        fn adopt(&mut self, _: &[u8], _: Option<&[&[u8]]>) -> Result<(), String> {
+            panic!("asked to adopt")
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_replica_is_told_and_the_thread_answers_still() {
+        let compute = Compute::start(Box::new(Panicking)).expect("a thread");
+        let adopt = Task::Adopt { of: 7, state: Vec::new() };
+        for task in [adopt, Task::Snapshot { of: 7, whom: Whom::Peer(8), round: 3 }] {
+            compute.tasks.send(task).expect("the thread is there");
+            let Ok(Done::Failed { of: 7, error, is_invalid_score: false }) = compute.done.recv() else {
+                panic!("expected to be told of a panic")
+            };
+            assert!(error.starts_with("the thread that computes panicked: asked "), "{error}");
+        }
+    }
 
     #[test]
     fn messages_go_before_steps_but_not_before_copies() {

@@ -32,8 +32,10 @@ pub(super) enum Ended {
     Finished(String),
     /// The master does not want this worker.
     Refused(String),
-    /// The run failed here.
+    /// A loss is no number, which is the run's matter.
     Failed(String),
+    /// Something is wrong on this machine; the run goes on without it.
+    Broken(String),
     /// Nobody answered as a master does.
     NotFound(String),
     /// It was a member and may become one again.
@@ -174,7 +176,11 @@ impl<'a> Life<'a> {
                 recv(done) -> done => if let Ok(done) = done { self.take_done(done, prepared) },
                 recv(ready) -> ready => {
                     self.preparing = None;
-                    if let Ok(ready) = ready { self.take_prepared(ready?, prepared) }
+                    match ready {
+                        Ok(Ok(ready)) => self.take_prepared(ready, prepared),
+                        Ok(Err(error)) => self.break_down(error.to_string()),
+                        Err(_) => {}
+                    }
                 }
                 recv(wait) -> _ => {}
             }
@@ -524,10 +530,11 @@ impl<'a> Life<'a> {
                 Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state),
                 Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state),
             },
-            Done::Failed { of, error, is_invalid_score } if of == me => {
-                self.send(self.master, &Word::Failed { error: error.clone(), is_invalid_score }, &[]);
+            Done::Failed { of, error, is_invalid_score: true } if of == me => {
+                self.send(self.master, &Word::Failed { error: error.clone() }, &[]);
                 self.ended = Some(Ended::Failed(error));
             }
+            Done::Failed { of, error, .. } if of == me => self.break_down(error),
             // Of an incarnation that is over.
             Done::Chunk(..)
             | Done::Computed { .. }
@@ -734,6 +741,12 @@ impl<'a> Life<'a> {
             self.bytes_sent += numbers.len() as u64;
             self.send(link, &Word::ToPeer(message), numbers);
         }
+    }
+
+    /// Leaves for good: what is wrong here need not be wrong elsewhere. Examples that do this to two workers are the rules' matter.
+    fn break_down(&mut self, reason: String) {
+        self.transport.close(self.master, &reason);
+        self.ended = Some(Ended::Broken(reason));
     }
 
     fn hang_up(&mut self) {

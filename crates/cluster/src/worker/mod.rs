@@ -173,6 +173,7 @@ pub fn run_worker(
             }
             Ended::Refused(reason) => return Err(ClusterError::Refused { address: found.address, reason }),
             Ended::Failed(reason) => return Err(ClusterError::RunFailed { reason }),
+            Ended::Broken(reason) => return Err(ClusterError::WorkerBroken { reason }),
             Ended::NotFound(reason) => {
                 if is_hopeless {
                     return Err(ClusterError::NoMaster { address: found.address, reason });

@@ -9,7 +9,7 @@ use super::intake::{Intake, Request};
 use super::served::Served;
 use super::slot::{Slot, Told};
 use super::statistics::Counters;
-use crate::team::message;
+use crate::team::panic_message;
 
 /// One engine: a model with memory of its own for activations. Parameters are shared with all others.
 pub(super) struct Replica {
@@ -107,7 +107,7 @@ impl Replica {
                 Ok(loss)
             }
             Ok(Err(error)) => Err(InferenceError::Model(error)),
-            Err(panic) => Err(InferenceError::Panicked { worker: self.index, message: message(&*panic) }),
+            Err(panic) => Err(InferenceError::Panicked { worker: self.index, message: panic_message(&*panic) }),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::Parts;
 use crate::Error;
 use crate::run::health::not_finite;
 use crate::team::gate::Gate;
-use crate::team::{Exchange, Purpose, Solo, Synchronous, Worker, message};
+use crate::team::{Exchange, Purpose, Solo, Synchronous, Worker, panic_message};
 
 /// What an error says of the last checkpoint.
 const KEPT: &str = "the master keeps the last checkpoint";
@@ -170,7 +170,7 @@ impl Slot {
     fn carry_out(&mut self, task: Task) -> Result<Done, Error> {
         let index = self.index;
         let end = catch_unwind(AssertUnwindSafe(|| self.work(task)))
-            .unwrap_or_else(|panic| Err(Error::WorkerPanicked { worker: index, message: message(&*panic) }));
+            .unwrap_or_else(|panic| Err(Error::WorkerPanicked { worker: index, message: panic_message(&*panic) }));
         end.inspect_err(|_| self.gate.break_up())
     }
 

@@ -10,7 +10,7 @@ use paceline_exchange::rounds::{Span, Steps};
 use paceline_model::{Batch, slice_of};
 
 use crate::Error;
-use crate::team::message;
+use crate::team::panic_message;
 
 /// One step: an epoch, and places in its order.
 type Step = (u64, Vec<Span>);
@@ -35,7 +35,7 @@ impl Reader {
         let work = move || {
             for ((epoch, spans), mut batches) in inbox {
                 let read = catch_unwind(AssertUnwindSafe(|| read(&loader, epoch, &spans, &mut batches)));
-                let read = read.unwrap_or_else(|panic| Err(Error::ReaderPanicked { message: message(&*panic) }));
+                let read = read.unwrap_or_else(|panic| Err(Error::ReaderPanicked { message: panic_message(&*panic) }));
                 if outbox.send(read.map(|()| batches)).is_err() {
                     return;
                 }

@@ -147,7 +147,7 @@ impl Team {
                     };
                     let end = catch_unwind(AssertUnwindSafe(|| member.run(index, feed, stretch, kept, &mut tell)))
                         .unwrap_or_else(|panic| {
-                            Err(Error::WorkerPanicked { worker: index, message: message(&*panic) })
+                            Err(Error::WorkerPanicked { worker: index, message: panic_message(&*panic) })
                         });
                     if end.is_err() {
                         gate.break_up();
@@ -222,7 +222,8 @@ impl Member {
     }
 }
 
-pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
