@@ -1,6 +1,6 @@
 # One command each. `make test` runs all checks, cheapest first, and never writes into the tree.
 
-.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-network picture
+.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
 
 test:
 	cargo fmt --all --check
@@ -44,6 +44,9 @@ bench-dl4j:
 
 bench-burn:
 	python3 bench/parallel.py --peer burn
+
+bench-cluster:
+	python3 bench/cluster.py
 
 # As root: it makes network namespaces.
 bench-network:

@@ -10,7 +10,7 @@ from pathlib import Path
 if sys.version_info < (3, 11):
     sys.exit(f"error: expected Python 3.11 or later, found {sys.version.split()[0]}")
 
-from harness.case import BENCH, CASES, WORK, BenchError, Case, read_job
+from harness.case import BENCH, CASES, BenchError, Case, read_job
 from harness.dataset import ensure_dataset
 from harness.kernels import run_kernels
 from harness.machine import describe, warn_if_busy
@@ -18,7 +18,7 @@ from harness.measure import Row, measure
 from harness.mnist import export_whole_batches
 from harness.report import keep, table
 from harness.sides import ALL_VARIANTS, Ours
-from harness.tables import new_folder
+from harness.tables import folder_for
 from harness.toolchain import build_binary, existing_binary, existing_venv, prepare_venv, say, shown
 
 REPEATS = 5
@@ -33,7 +33,7 @@ def main() -> None:
     repeats = 1 if options.quick else REPEATS
 
     # A smoke run proves nothing, so it does not go among the kept results.
-    folder = new_folder(WORK / "quick-runs" if options.quick else BENCH / "runs")
+    folder = folder_for("", options.quick)
     rows: list[Row] = []
     for case in chosen_cases(options):
         job = read_job(case.job_file)

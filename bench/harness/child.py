@@ -40,6 +40,7 @@ class Launch:
     log_name: str
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: frozenset[int] | None = None  # none: wherever this process may run
+    is_group: bool = False  # whether it has children of its own, which are signalled with it
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Child:
     def __init__(self, launch: Launch, enough: Enough | None) -> None:
         self.command = [str(part) for part in launch.command]
         self.enough = enough
+        self.is_group = launch.is_group
         self.had_enough = False
         self.error: Exception | None = None  # of `enough`
         self.over = threading.Event()
@@ -133,6 +135,7 @@ class Child:
                     stdout=subprocess.PIPE if enough else out,
                     stderr=err,
                     preexec_fn=pin,
+                    start_new_session=launch.is_group,
                 )
             except OSError as error:
                 raise BenchError(f"cannot start `{self.command[0]}`: {error.strerror}") from error
@@ -187,7 +190,7 @@ class Child:
         with self.reaping:
             # Not `process.send_signal`, which looks whether the child has ended and would take its usage from `wait4`.
             if not self.over.is_set():
-                os.kill(self.process.pid, number)
+                (os.killpg if self.is_group else os.kill)(self.process.pid, number)
             return not self.over.is_set()
 
     def check(self) -> None:

@@ -76,10 +76,18 @@ def _memory_mib() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
 
 
+def is_committed() -> bool:
+    """Whether a commit says what is here."""
+    return _commit() not in ("unknown", f"{_head()}, changed")
+
+
 def _commit() -> str:
-    commit = _first_line(["git", "rev-parse", "--short=12", "HEAD"])
-    changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
-    return f"{commit}, changed" if commit != "unknown" and changed != "unknown" else commit
+    changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/runs"])
+    return f"{_head()}, changed" if _head() != "unknown" and changed != "unknown" else _head()
+
+
+def _head() -> str:
+    return _first_line(["git", "rev-parse", "--short=12", "HEAD"])
 
 
 def _first_line(command: Sequence[str | Path]) -> str:

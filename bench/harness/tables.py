@@ -8,6 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from .case import BENCH, WORK
+from .machine import is_committed
+from .toolchain import say
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -39,8 +41,11 @@ def new_folder(parent: Path, kind: str = "") -> Path:
 
 
 def folder_for(kind: str, quick: bool) -> Path:
-    """A smoke run proves nothing, so it does not go among the kept results."""
-    return new_folder(WORK / "quick-runs" if quick else BENCH / "runs", kind)
+    """Among the kept results, unless it is a smoke run, which proves nothing, or no commit says what was measured."""
+    is_kept = not quick and is_committed()
+    if not quick and not is_kept:
+        say("the tree has changes that are not committed: these results do not go to `bench/runs`")
+    return new_folder(BENCH / "runs" if is_kept else WORK / "quick-runs", kind)
 
 
 def keep(folder: Path, results: dict[str, object], table: str) -> None:
