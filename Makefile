@@ -1,12 +1,23 @@
-# One command each. `make test` runs all checks, cheapest first, and never writes into the tree.
+# One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
+# `make test-system` adds what needs root or a service.
 
-.PHONY: test fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
 
 test:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# As root, on Debian or a child of it: network namespaces, and a ZooKeeper, which is installed if it is missing.
+test-system:
+	cargo clippy --workspace --test system --locked -- -D warnings
+	cargo test --workspace --locked --test system
+
+# Undefined behaviour in the buffers that all else rests on; installs nightly Rust with Miri.
+miri:
+	rustup toolchain install nightly --profile minimal --component miri --component rust-src
+	cargo +nightly miri test -p paceline-model
 
 fix:
 	cargo fmt --all

@@ -6,55 +6,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::masters::{EXAMPLES, address, ended_well, left_well, master, text, worker};
 use crate::paceline::{Watched, named, run};
-
-#[path = "../../../cluster/tests/support/zookeeper.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod zookeeper;
-
-/// Examples of the digits that are trained on.
-const EXAMPLES: u64 = 1438;
-
-fn master(folder: &Path, more: &[&str]) -> Watched {
-    let usual =
-        ["master", "--events", "json", "--output", "run", "--waiting-limit", "30", "--set", "data.global_batch=24"];
-    Watched::start(folder, &[&usual, more].concat())
-}
 
 /// Averaging that goes on while it averages.
 const OVERLAPPED: [&str; 6] =
     ["--mode", "averaging", "--set", "train.mode.averaging.overlap=true", "--set", "train.mode.averaging.frequency=5"];
-
-fn worker(folder: &Path, arguments: &[&str]) -> Watched {
-    Watched::start(folder, &[&["worker", "--slots", "1", "--events", "json"], arguments].concat())
-}
-
-fn address(master: &mut Watched) -> String {
-    text(&master.wait_for("listening")["address"])
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().expect("a text").to_owned()
-}
-
-/// The master ended well; every example of every epoch was counted once.
-#[track_caller]
-fn ended_well(master: Watched, epochs: u64) -> Vec<Value> {
-    let (status, events, errors) = master.end();
-    assert_eq!(status, Some(0), "{errors}\n{:?}", events.last());
-    let finished = events.last().expect("events");
-    assert_eq!(finished["event"], "finished", "{events:?}");
-    assert_eq!(finished["examples"], epochs * EXAMPLES, "each example of each epoch once");
-    assert!(finished["accuracy"].as_f64().expect("a number") > 0.95, "{finished}");
-    events
-}
-
-#[track_caller]
-fn left_well(worker: Watched) -> Vec<Value> {
-    let (status, events, errors) = worker.end();
-    assert_eq!(status, Some(0), "{errors}");
-    events
-}
 
 #[test]
 fn two_workers_train_what_one_process_trains() {
@@ -578,38 +535,4 @@ fn an_operator_sees_a_run_pauses_it_and_lets_it_end() {
     assert_eq!(events.last().expect("events")["event"], "failed", "it did not do all that the job says");
     assert_eq!(status, Some(130));
     worker.kill();
-}
-
-#[test]
-fn through_a_zookeeper_nobody_needs_an_address() {
-    let server = zookeeper::Server::shared();
-    let folder = tempfile::tempdir().expect("a folder");
-    let coordinator = format!("zk://{}/paceline/through-{}", server.address(), std::process::id());
-    let mut master = master(folder.path(), &["--coordinator", &coordinator, "--min-workers", "2"]);
-    master.wait_for("listening");
-    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
-    ended_well(master, 20);
-    workers.into_iter().for_each(|worker| drop(left_well(worker)));
-}
-
-#[test]
-fn a_standby_takes_over_when_the_master_is_killed() {
-    let mut ensemble = zookeeper::Ensemble::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let coordinator = format!("zk://{}/paceline/standby?session=4s", ensemble.addresses().join(","));
-    let arguments = ["--coordinator", coordinator.as_str(), "--set", "train.epochs=200"];
-    let mut first = master(folder.path(), &arguments);
-    first.wait_for("listening");
-    let mut second = master(folder.path(), &arguments);
-    second.wait_for("standby");
-    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
-    let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
-    ensemble.kill_leader();
-    first.kill();
-    let resumed = second.wait_for("started")["resumed_at"].as_u64().expect("a number");
-    assert!(resumed >= saved, "resumed at {resumed}, but {saved} was told");
-    let (status, events, errors) = second.end();
-    assert_eq!(status, Some(0), "{errors}");
-    assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
-    workers.into_iter().for_each(|worker| drop(left_well(worker)));
 }

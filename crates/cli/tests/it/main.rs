@@ -7,8 +7,10 @@ mod coming_from_dl4j;
 mod data_command;
 mod help;
 mod killed;
-mod namespaces;
+#[path = "../support/masters.rs"]
+mod masters;
 mod nan;
+#[path = "../support/paceline.rs"]
 mod paceline;
 mod predict;
 mod resume;

@@ -1,6 +1,8 @@
 //! The crate from outside, one folder or file for each part.
 
-mod coordination;
+mod embedded;
 mod local_errors;
+#[path = "../support/suite.rs"]
+mod suite;
 mod tracker;
 mod transport;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use paceline_cluster::coordination::{CONNECT_LIMIT, Coordination, CoordinationError, Loss, RunRecord, ZooKeeper};
 use zookeeper_client::Client;
 
-use super::link::Link;
-use super::suite::{LONG, led, record};
-use super::zookeeper_server::{Ensemble, Server};
+use crate::link::Link;
+use crate::suite::{LONG, led, record};
+use crate::zookeeper_server::{Ensemble, Server};
 
 /// A path on the server that all share.
 struct Path {
@@ -86,7 +86,7 @@ fn is_fenced(leader: &mut dyn Coordination) {
     }
 }
 
-super::conformance!(Path::new());
+crate::suite::conformance!(Path::new());
 
 #[test]
 fn nobody_there_is_an_error_within_five_seconds_that_names_every_address() {

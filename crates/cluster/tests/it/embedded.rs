@@ -6,7 +6,7 @@ use std::time::Duration;
 use paceline_cluster::coordination::{Coordination, CoordinationError, Embedded};
 use tempfile::TempDir;
 
-use super::suite::{LONG, led, record};
+use crate::suite::{LONG, led, record};
 
 struct Folder(TempDir);
 
@@ -20,7 +20,7 @@ impl Folder {
     }
 }
 
-super::conformance!(Folder::new());
+crate::suite::conformance!(Folder::new());
 
 #[test]
 fn a_second_master_in_one_folder_is_refused_with_the_folder() {

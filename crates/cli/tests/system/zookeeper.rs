@@ -1,0 +1,39 @@
+//! Runs that find their master through a ZooKeeper, and outlive it.
+
+use crate::masters::{ended_well, left_well, master, worker};
+use crate::paceline::named;
+use crate::zookeeper_server as zookeeper;
+
+#[test]
+fn through_a_zookeeper_nobody_needs_an_address() {
+    let server = zookeeper::Server::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = format!("zk://{}/paceline/through-{}", server.address(), std::process::id());
+    let mut master = master(folder.path(), &["--coordinator", &coordinator, "--min-workers", "2"]);
+    master.wait_for("listening");
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
+    ended_well(master, 20);
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
+
+#[test]
+fn a_standby_takes_over_when_the_master_is_killed() {
+    let mut ensemble = zookeeper::Ensemble::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = format!("zk://{}/paceline/standby?session=4s", ensemble.addresses().join(","));
+    let arguments = ["--coordinator", coordinator.as_str(), "--set", "train.epochs=200"];
+    let mut first = master(folder.path(), &arguments);
+    first.wait_for("listening");
+    let mut second = master(folder.path(), &arguments);
+    second.wait_for("standby");
+    let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
+    let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
+    ensemble.kill_leader();
+    first.kill();
+    let resumed = second.wait_for("started")["resumed_at"].as_u64().expect("a number");
+    assert!(resumed >= saved, "resumed at {resumed}, but {saved} was told");
+    let (status, events, errors) = second.end();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
