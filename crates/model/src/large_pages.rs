@@ -23,11 +23,11 @@ pub(crate) fn whole(bytes: usize) -> Option<usize> {
 /// As many bytes from `start` on belong to the caller.
 #[expect(unsafe_code, reason = "advice to the system, which no safe function gives")]
 pub(crate) unsafe fn ask_for(start: NonNull<u8>, bytes: usize) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: memory of the caller, and advice changes no content. A refusal leaves the pages as they are.
     unsafe {
         libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (start, bytes);
 }

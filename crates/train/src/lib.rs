@@ -21,6 +21,7 @@ mod replica;
 mod run;
 mod saved;
 mod scores;
+mod sync;
 mod team;
 
 pub use error::Error;

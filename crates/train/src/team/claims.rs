@@ -1,7 +1,8 @@
 //! Who does which piece of a common work: each has pieces of its own, and who is done helps the others.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// Pieces of one replica that nobody has taken yet. The last are the first that can be done, so it takes those, and others
 /// take the first if they can.

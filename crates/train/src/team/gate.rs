@@ -1,7 +1,11 @@
 //! Where workers wait for each other.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, LOOKS, Mutex, MutexGuard, OFFERS, Ordering, cores, fence, spin_loop,
+    yield_now,
+};
 
 /// A barrier that can be broken by whoever will never come.
 #[derive(Debug)]
@@ -22,19 +26,11 @@ pub(crate) struct Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// A short while: members of a team that is well matched come at nearly the same time, and a wake-up costs as much as
-/// some milliseconds of waiting do.
-const LOOKS: u32 = 1000;
-
-/// Then others who need the core, such as the loaders, get it; nobody does most of the time.
-const OFFERS: u32 = 10_000;
-
 impl Gate {
     pub(crate) fn new(members: usize) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             members,
-            looks: if members <= cores { LOOKS } else { 0 },
+            looks: if members <= cores() { LOOKS } else { 0 },
             arrived: Mutex::default(),
             opened: Condvar::new(),
             generation: AtomicU64::new(0),
@@ -70,17 +66,18 @@ impl Gate {
         }
     }
 
-    /// Waits until something holds that others make true, each with a `SeqCst` store before a [`Gate::nudge`].
+    /// Waits until something holds that others make true, each with a `Release` store before a [`Gate::nudge`].
     pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), Broken> {
         let waits = || !holds() && !self.is_broken();
         if self.lingers(waits) {
             let mut arrived = self.lock();
             // Either who nudges sees this, or the next look sees what was stored before the nudge.
-            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            self.sleepers.fetch_add(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
             while waits() {
                 arrived = self.opened.wait(arrived).unwrap_or_else(PoisonError::into_inner);
             }
-            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            self.sleepers.fetch_sub(1, Ordering::Relaxed);
         }
         if self.is_broken() { Err(Broken) } else { Ok(()) }
     }
@@ -89,12 +86,12 @@ impl Gate {
     fn lingers(&self, waits: impl Fn() -> bool) -> bool {
         let mut looks = self.looks;
         while looks > 0 && waits() {
-            std::hint::spin_loop();
+            spin_loop();
             looks -= 1;
         }
         let mut offers = if self.looks > 0 { OFFERS } else { 0 };
         while offers > 0 && waits() {
-            std::thread::yield_now();
+            yield_now();
             offers -= 1;
         }
         waits()
@@ -102,7 +99,8 @@ impl Gate {
 
     /// Lets those look again who wait until something holds. Takes no lock while nobody does.
     pub(crate) fn nudge(&self) {
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
             drop(self.lock());
             self.opened.notify_all();
         }

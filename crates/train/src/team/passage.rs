@@ -1,6 +1,6 @@
 //! How far all replicas have come on their way back through the parts of a step.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// By replica: the step that it is in, and the first of the parts that it has passed, which are the last ones.
 #[derive(Debug)]
@@ -25,13 +25,13 @@ impl Passage {
     /// In this step the replica has passed all parts from `first` on, and whatever it wrote before can be seen by those who
     /// see this.
     pub(super) fn tell(&self, replica: usize, step: u32, first: u32) {
-        self.places[replica].0.store(u64::from(step) << 32 | u64::from(first), Ordering::SeqCst);
+        self.places[replica].0.store(u64::from(step) << 32 | u64::from(first), Ordering::Release);
     }
 
     /// The first of the parts that all replicas have passed in this step, or [`NONE`].
     pub(super) fn of_all(&self, step: u32) -> u32 {
         let of_one = |Position(place): &Position| {
-            let place = place.load(Ordering::SeqCst);
+            let place = place.load(Ordering::Acquire);
             if (place >> 32) as u32 == step { place as u32 } else { NONE }
         };
         self.places.iter().map(of_one).max().unwrap_or(NONE)

@@ -91,7 +91,7 @@ impl Shared {
 
     /// Says that this replica is at a step of the run now.
     fn tell_position(&self, step: u64) {
-        self.team.positions[self.me].store(step, Ordering::SeqCst);
+        self.team.positions[self.me].store(step, Ordering::Release);
         self.team.gate.nudge();
     }
 
@@ -154,7 +154,7 @@ impl Exchange for Shared {
         let iteration = step.progress.iteration;
         self.tell_position(iteration);
         let team = &self.team;
-        let slowest = || team.positions.iter().map(|position| position.load(Ordering::SeqCst)).min().unwrap_or(0);
+        let slowest = || team.positions.iter().map(|position| position.load(Ordering::Acquire)).min().unwrap_or(0);
         team.gate.wait_until(|| iteration <= slowest().saturating_add(self.max_ahead))?;
         self.receive(&mut state.parameters, &mut state.gradient)?;
         if step.examples == 0 {
@@ -180,7 +180,7 @@ impl Exchange for Shared {
         let team = &self.team;
         // When all are here nobody sends any more, so what waits is all there is.
         team.gate.wait()?;
-        team.positions[self.me].store(0, Ordering::SeqCst);
+        team.positions[self.me].store(0, Ordering::Release);
         self.receive(&mut state.parameters, &mut state.gradient)?;
         // Messages came in different orders, so replicas differ by roundings: all become the first.
         if self.me == 0 {
