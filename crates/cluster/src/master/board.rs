@@ -3,7 +3,7 @@
 use paceline_exchange::rounds::{Now, Told};
 
 use super::office::Term;
-use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus, ThresholdStatus};
+use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus, RunStatus, ThresholdStatus};
 
 /// Writes how things are, as often as the master looks around.
 pub(super) fn show(board: &Board, term: &Term, now: Now) {
@@ -62,15 +62,11 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
                 status.rounds_again += 1;
             }
             Told::Counted { assignment, .. } => {
-                if status.epoch != assignment.epoch {
-                    (status.epoch, status.examples_counted) = (assignment.epoch, 0);
-                }
+                begin_epoch(status, assignment.epoch);
                 status.examples_counted += assignment.examples();
             }
             Told::Shared { epoch, spans, .. } => {
-                if status.epoch != *epoch {
-                    (status.epoch, status.examples_counted) = (*epoch, 0);
-                }
+                begin_epoch(status, *epoch);
                 status.examples_counted += spans.iter().map(|span| span.len()).sum::<u64>();
             }
             Told::TakenBack { member, spans, .. } => {
@@ -104,6 +100,13 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
     });
 }
 
+/// An epoch, counted from 0 by the rules and from 1 for people, may be another than the last.
+fn begin_epoch(status: &mut RunStatus, epoch: u64) {
+    if status.epoch != epoch + 1 {
+        (status.epoch, status.examples_counted) = (epoch + 1, 0);
+    }
+}
+
 /// A checkpoint stands.
 pub(super) fn saved(board: &Board, round: u64, path: &std::path::Path) {
     let path = path.display().to_string();
@@ -112,6 +115,6 @@ pub(super) fn saved(board: &Board, round: u64, path: &std::path::Path) {
 
 /// The model was judged.
 pub(super) fn judged(board: &Board, epoch: u64, scores: &paceline_train::Scores) {
-    let evaluation = EvaluationStatus { epoch, score: scores.score(), accuracy: scores.accuracy() };
+    let evaluation = EvaluationStatus { epoch: epoch + 1, score: scores.score(), accuracy: scores.accuracy() };
     board.update(|status| status.last_evaluation = Some(evaluation));
 }

@@ -96,7 +96,7 @@ pub struct CheckpointStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EvaluationStatus {
-    /// After which epoch.
+    /// After which epoch, from 1.
     pub epoch: u64,
     /// The mean loss.
     #[serde(deserialize_with = "number")]
