@@ -4,6 +4,8 @@
 //! The files are those of `crates/train/src/team`; only `sync` is another here. Each model says what must hold; a test in
 //! `tests/models.rs` runs it.
 
+#![expect(clippy::arc_with_non_send_sync, reason = "threads of the checker take turns, and it says when they must not")]
+
 #[path = "../../crates/train/src/team/claims.rs"]
 #[allow(dead_code, reason = "the files are used for more elsewhere")]
 mod claims;
