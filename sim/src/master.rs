@@ -6,7 +6,7 @@ use paceline_exchange::MasterRules;
 use paceline_exchange::Planted;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{
-    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, Share, Told,
+    Incarnation, Master, MasterAction, MasterEvent, MasterOptions, Now, Round, Schedule, StepSize, Told,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
 
@@ -19,7 +19,7 @@ use crate::world::{Disk, Happening, Rules, World};
 pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
 pub(crate) const SILENCE_LIMIT: Now = 2000;
 /// Examples of a step in `shared`.
-pub(crate) const SHARE: Share = Share::Each(2);
+pub(crate) const SHARE: StepSize = StepSize::Each(2);
 
 #[derive(Clone, Debug)]
 pub(crate) struct MasterProcess {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use paceline_exchange::Planted;
-use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Share, Term, WorkNumber};
+use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, StepSize, Term, WorkNumber};
 
 use crate::faults::Faults;
 use crate::invariants::Watch;
@@ -110,8 +110,8 @@ impl World {
         let mut random = Random::new(seed);
         let faults = Faults::new(&mut random);
         let share = match random.within(0, 2) {
-            0 => Share::Each(random.within(1, 5)),
-            _ => Share::Together(random.within(1, 12)),
+            0 => StepSize::Each(random.within(1, 5)),
+            _ => StepSize::Together(random.within(1, 12)),
         };
         let rest = Schedule::new(random.within(40, 400), random.within(1, 4), share);
         let rest = rest.in_rounds_of(random.within(1, 4));

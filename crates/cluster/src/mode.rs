@@ -1,6 +1,6 @@
 //! How a run on many machines trains, by its job.
 
-use paceline_exchange::rounds::{Round, Share};
+use paceline_exchange::rounds::{Round, StepSize};
 use paceline_train::{Mode, ReplicaMode, SharedOptions, TrainOptions};
 
 use crate::ClusterError;
@@ -18,10 +18,10 @@ pub(crate) fn replica_mode(train: &TrainOptions) -> Result<ReplicaMode, ClusterE
 }
 
 /// Examples of a step.
-pub(crate) fn step_share(train: &TrainOptions) -> Share {
+pub(crate) fn step_size(train: &TrainOptions) -> StepSize {
     match train.global_batch {
-        Some(all) => Share::Together(all as u64),
-        None => Share::Each(train.batch as u64),
+        Some(all) => StepSize::Together(all as u64),
+        None => StepSize::Each(train.batch as u64),
     }
 }
 

@@ -34,10 +34,10 @@ pub struct Stream {
     shape: ExampleShape,
     examples: usize,
     make: Box<dyn Fn() -> Examples + Send + Sync>,
-    place: Mutex<Place>,
+    place: Mutex<Cursor>,
 }
 
-struct Place {
+struct Cursor {
     iterator: Option<Examples>,
     /// The index of the example that the iterator gives next.
     next: u64,
@@ -49,13 +49,13 @@ impl Stream {
     where
         I: Iterator<Item = Result<Example, BoxError>> + Send + 'static,
     {
-        let place = Mutex::new(Place { iterator: None, next: 0 });
+        let place = Mutex::new(Cursor { iterator: None, next: 0 });
         Self { shape, examples, make: Box::new(move || Box::new(make())), place }
     }
 
-    fn advance(&self, place: &mut Place, index: u64) -> Result<Example, Error> {
+    fn advance(&self, place: &mut Cursor, index: u64) -> Result<Example, Error> {
         if place.iterator.is_none() || index < place.next {
-            *place = Place { iterator: Some((self.make)()), next: 0 };
+            *place = Cursor { iterator: Some((self.make)()), next: 0 };
         }
         let iterator = place.iterator.as_mut().expect("was just made");
         loop {

@@ -9,7 +9,7 @@ use crate::Network;
 use crate::cpu::{Cpu, Instructions};
 use crate::executor::{Executor, Take};
 use crate::factors::Factored;
-use crate::updater::{Place, SegmentTable};
+use crate::updater::{SegmentTable, UpdaterPart};
 
 /// A network on the processor: what trainers drive.
 pub struct Engine {
@@ -177,7 +177,7 @@ unsafe impl PartwiseModel for Engine {
         }
         let State { parameters, slots, .. } = state;
         let parameters = parameters.part_mut(range.clone());
-        self.segments.update_place(Place { parameters, gradient, slots, range }, weight, progress);
+        self.segments.update_place(UpdaterPart { parameters, gradient, slots, range }, weight, progress);
     }
 
     fn step_part(
@@ -198,7 +198,7 @@ unsafe impl PartwiseModel for Engine {
         for chunk in chunks(&range) {
             let gradient = &mut gradient[chunk.start - range.start..chunk.end - range.start];
             let parameters = parameters.part_mut(chunk.clone());
-            self.segments.step(Place { parameters, gradient, slots, range: chunk.clone() }, weight, progress);
+            self.segments.step(UpdaterPart { parameters, gradient, slots, range: chunk.clone() }, weight, progress);
             done(chunk);
         }
     }
@@ -236,7 +236,7 @@ impl Take<f32> for Step<'_> {
 
     fn take(&mut self, parameters: &mut [f32], gradient: &mut [f32], part: Range<usize>) {
         if !part.is_empty() {
-            let place = Place { parameters, gradient, slots: self.slots, range: part };
+            let place = UpdaterPart { parameters, gradient, slots: self.slots, range: part };
             self.segments.step(place, self.weight, self.progress);
         }
     }
@@ -270,7 +270,7 @@ impl Take<f32> for HandOut<'_> {
         for chunk in chunks(&part) {
             let inner = chunk.start - part.start..chunk.end - part.start;
             let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
-            let place = Place { parameters, gradient: &mut *gradient, slots, range: chunk.clone() };
+            let place = UpdaterPart { parameters, gradient: &mut *gradient, slots, range: chunk.clone() };
             segments.update_place(place, *weight, *progress);
             self.take.take(chunk, gradient);
         }

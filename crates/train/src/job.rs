@@ -1,13 +1,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{NormaliserKind, OpenOptions, Source, open, split};
+use paceline_data::{OpenOptions, Source, open, split};
 use paceline_nn::config::{NetworkConfig, explain};
 use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{CheckpointOptions, EarlyStopping, Error, Mode, TrainOptions, Trainer};
+use crate::{Error, Mode, TrainOptions, Trainer};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
 pub const DIGITS_JOB: &str = include_str!("digits.toml");
@@ -22,7 +22,9 @@ pub struct Job {
     /// What is trained.
     pub network: NetworkConfig,
     /// How.
-    pub train: TrainConfig,
+    pub options: TrainOptions,
+    /// Whether it says neither workers nor a mode: then one process spreads each step over its cores.
+    pub is_spread: bool,
 }
 
 /// Where the examples come from.
@@ -37,48 +39,6 @@ pub struct DataConfig {
     /// Without `test`: the share of the training data that is set aside for it, drawn by the seed.
     #[serde(default)]
     pub test_share: Option<f64>,
-    /// Examples that one worker takes in one step; 128 if neither this nor `global_batch` is set.
-    #[serde(default)]
-    pub batch: Option<usize>,
-    /// Examples that all workers take in one step together.
-    #[serde(default)]
-    pub global_batch: Option<usize>,
-    /// What is done to the features; what suits the source if not set.
-    #[serde(default)]
-    pub normaliser: Option<NormaliserKind>,
-    /// Whether every epoch has an order of its own.
-    #[serde(default = "yes")]
-    pub shuffle: bool,
-    /// What the order depends on; the network's seed if not set.
-    #[serde(default)]
-    pub seed: Option<u64>,
-    /// What an example of each class weighs.
-    #[serde(default)]
-    pub class_weights: Option<Vec<f32>>,
-}
-
-/// How a network is trained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TrainConfig {
-    /// Times that all examples are seen.
-    pub epochs: u64,
-    /// Ends the run after so many steps.
-    pub steps: Option<u64>,
-    /// Replicas, each on a thread of its own; one for every core that this process may use if not set.
-    pub workers: Option<usize>,
-    /// How replicas stay together; every step together if not set, or alone if there is one.
-    pub mode: Option<Mode>,
-    /// Batches that are read ahead.
-    pub prefetch: usize,
-    /// Whether the model is judged on the test data.
-    pub evaluate: bool,
-    /// Epochs between two evaluations.
-    pub evaluate_every: u64,
-    /// When the run ends before its last epoch.
-    pub early_stopping: Option<EarlyStopping>,
-    /// How often the run is saved, and what is kept.
-    pub checkpoint: CheckpointOptions,
 }
 
 /// Cores that control groups and affinity leave to this process.
@@ -86,42 +46,14 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A core gets at least so many examples of a step; fewer cost more than they gain.
-const LEAST_FOR_A_CORE: usize = 16;
-
-/// Replicas, how they stay together, and what they take in a step, with what a job leaves open filled in.
-#[derive(Clone, Debug, PartialEq)]
-struct Crew {
-    workers: usize,
-    mode: Mode,
-    global_batch: Option<usize>,
-}
-
-impl Default for TrainConfig {
-    fn default() -> Self {
-        let defaults = TrainOptions::default();
-        Self {
-            epochs: defaults.epochs,
-            steps: defaults.steps,
-            workers: None,
-            mode: None,
-            prefetch: defaults.prefetch,
-            evaluate: defaults.evaluate,
-            evaluate_every: defaults.evaluate_every,
-            early_stopping: defaults.early_stopping,
-            checkpoint: defaults.checkpoint,
-        }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// More batches than these read ahead help nobody, and room for them is made at once.
-const MOST_PREFETCH: usize = 65_536;
-
 const SECTIONS: [&str; 3] = ["data", "network", "train"];
+
+/// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
+const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
+const OF_STEPS: [&str; 6] = ["batch", "global_batch", "normaliser", "shuffle", "seed", "class_weights"];
+/// Keys of the table `train`.
+const OF_TRAINING: [&str; 9] =
+    ["epochs", "steps", "workers", "mode", "prefetch", "evaluate", "evaluate_every", "early_stopping", "checkpoint"];
 
 impl Job {
     /// Reads a job file, TOML or JSON by its ending, with settings of the form `path=value` laid over it.
@@ -190,9 +122,26 @@ impl Job {
             let message = format!("unknown field `{unknown}`, expected one of `data`, `network`, `train`");
             return Err(wrong(line("", unknown), explain(&message, &[])));
         }
-        let data = read_section(&mut sections, "data", true, &line).map_err(|(line, message)| wrong(line, message))?;
-        let train =
-            read_section(&mut sections, "train", false, &line).map_err(|(line, message)| wrong(line, message))?;
+        let refused =
+            |(section, key, message): Refused| wrong(line(&section, &key).or_else(|| line("", &section)), message);
+        if !sections.contains_key("data") {
+            return Err(wrong(None, "missing table `data`".into()));
+        }
+        let mut data = table(&mut sections, "data", &[&OF_SOURCES[..], &OF_STEPS].concat()).map_err(refused)?;
+        let train = table(&mut sections, "train", &OF_TRAINING).map_err(refused)?;
+        if data.contains_key("batch") && data.contains_key("global_batch") {
+            let message =
+                "`data.batch` is what one worker takes and `data.global_batch` what all take: set one of them";
+            return Err(wrong(line("data", "global_batch"), message.into()));
+        }
+        let [has_seed, has_workers, has_mode] =
+            [data.contains_key("seed"), train.contains_key("workers"), train.contains_key("mode")];
+        let of_steps = data.iter().filter(|(key, _)| OF_STEPS.contains(&key.as_str()));
+        let settings: Map<String, Value> =
+            of_steps.map(|(key, value)| (key.clone(), value.clone())).chain(train).collect();
+        data.retain(|key, _| OF_SOURCES.contains(&key.as_str()));
+        let data: DataConfig = read(data).map_err(refused)?;
+        let mut options: TrainOptions = read(settings).map_err(refused)?;
         let network = sections.remove("network").ok_or_else(|| wrong(None, "missing table `network`".into()))?;
         let network = NetworkConfig::from_value(network).map_err(|error| {
             let at = match &error {
@@ -201,115 +150,56 @@ impl Job {
             };
             wrong(at.or_else(|| line("", "network")), error.to_string())
         })?;
-        let job = Self { name: name.into(), data, network, train };
-        job.validate().map_err(|(section, key, message)| wrong(line(section, key), message))?;
+        if !has_seed {
+            options.seed = network.seed;
+        }
+        match (has_workers, has_mode) {
+            (false, true) if options.mode != Mode::Solo => options.workers = cores(),
+            (true, false) if options.workers != 1 => options.mode = Mode::Sync,
+            _ => {}
+        }
+        let job = Self { name: name.into(), data, network, options, is_spread: !has_workers && !has_mode };
+        job.validate().map_err(refused)?;
         Ok(job)
     }
 
-    /// Who trains in one process with so many cores. Where a job says neither workers nor a mode, each step is spread over all
-    /// cores: the training is the same, only faster.
-    fn crew(&self, cores: usize) -> Crew {
-        let global_batch = self.data.global_batch;
-        match (self.train.workers, self.train.mode.clone()) {
-            (None, None) => {
-                let step = global_batch.unwrap_or(self.batch());
-                let workers = cores.min(step / LEAST_FOR_A_CORE).max(1);
-                let mode = if workers == 1 { Mode::Solo } else { Mode::Sync };
-                Crew { workers, mode, global_batch: Some(step) }
-            }
-            (None, Some(Mode::Solo)) | (Some(1), None) => Crew { workers: 1, mode: Mode::Solo, global_batch },
-            (None, Some(mode)) => Crew { workers: cores, mode, global_batch },
-            (Some(workers), None) => Crew { workers, mode: Mode::Sync, global_batch },
-            (Some(workers), Some(mode)) => Crew { workers, mode, global_batch },
+    /// How one process trains it.
+    fn options_of_process(&self) -> TrainOptions {
+        let mut options = self.options.clone();
+        if self.is_spread {
+            options.spread(cores());
         }
+        options
     }
 
-    fn batch(&self) -> usize {
-        self.data.batch.unwrap_or(TrainOptions::default().batch)
-    }
-
-    fn validate(&self) -> Result<(), (&'static str, &'static str, String)> {
-        if self.data.batch == Some(0) {
-            return Err(("data", "batch", "`data.batch` must be at least 1".into()));
-        }
-        if self.data.batch.is_some() && self.data.global_batch.is_some() {
-            let message =
-                "`data.batch` is what one worker takes and `data.global_batch` what all take: set one of them";
-            return Err(("data", "global_batch", message.into()));
-        }
+    fn validate(&self) -> Result<(), Refused> {
         if let Some(share) = self.data.test_share.filter(|s| !(*s > 0.0 && *s < 1.0)) {
-            return Err(("data", "test_share", format!("`data.test_share` must be between 0 and 1, found {share}")));
+            let message = format!("`data.test_share` must be between 0 and 1, found {share}");
+            return Err(("data".into(), "test_share".into(), message));
         }
-        let Crew { workers, mode, .. } = self.crew(cores());
-        mode.check(workers).map_err(|error| {
-            let of_mode = workers > 0 && mode != Mode::Solo;
-            ("train", if of_mode { "mode" } else { "workers" }, error.to_string())
-        })?;
-        let of_train = |key| move |error: Error| ("train", key, error.to_string());
-        self.train.checkpoint.validate().map_err(of_train("checkpoint"))?;
-        self.train
-            .early_stopping
-            .as_ref()
-            .map_or(Ok(()), EarlyStopping::validate)
-            .map_err(of_train("early_stopping"))?;
-        if self.train.evaluate_every == 0 {
-            let message = "`train.evaluate_every` must be at least 1; `train.evaluate = false` is for never";
-            return Err(("train", "evaluate_every", message.into()));
-        }
-        if let Some(found) = self.data.global_batch.filter(|&batch| batch < workers) {
-            let message =
-                format!("`data.global_batch` must be at least {workers}, one for every worker, found {found}");
-            return Err(("data", "global_batch", message));
-        }
-        if self.train.prefetch > MOST_PREFETCH {
-            let message = format!("`train.prefetch` must be at most {MOST_PREFETCH}, found {}", self.train.prefetch);
-            return Err(("train", "prefetch", message));
-        }
-        Ok(())
+        self.options_of_process().check().map_err(|error| {
+            let setting = if let Error::BadSetting { setting, .. } = &error { setting } else { "train.mode" };
+            let mut parts = setting.split('.').map(str::to_owned);
+            (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), error.to_string())
+        })
     }
 
     /// Opens the data and makes the trainer of one process. Relative paths are taken from where the program was started.
     pub fn trainer(&self, output: Option<PathBuf>, resume: bool, open_options: &OpenOptions) -> Result<Trainer, Error> {
-        self.trainer_of(self.crew(cores()), output, resume, open_options)
+        self.trainer_of(TrainOptions { output, resume, ..self.options_of_process() }, open_options)
     }
 
     /// As [`Self::trainer`], for a master or a worker of a run on many machines: `data.batch` is what one slot of one worker
     /// takes, however many cores there are where.
     pub fn cluster_trainer(&self, output: Option<PathBuf>, open_options: &OpenOptions) -> Result<Trainer, Error> {
-        let mode = self.train.mode.clone().filter(|mode| *mode != Mode::Solo).unwrap_or(Mode::Sync);
-        self.trainer_of(Crew { workers: 1, mode, global_batch: self.data.global_batch }, output, false, open_options)
+        let mode = if self.options.mode == Mode::Solo { Mode::Sync } else { self.options.mode.clone() };
+        self.trainer_of(TrainOptions { output, workers: 1, mode, ..self.options.clone() }, open_options)
     }
 
-    fn trainer_of(
-        &self,
-        crew: Crew,
-        output: Option<PathBuf>,
-        resume: bool,
-        open_options: &OpenOptions,
-    ) -> Result<Trainer, Error> {
+    fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
         // Shapes first: a wrong network should not wait for a download.
         let network = Network::with_registry(self.network.clone(), &Registry::default())?;
         let (train, test) = self.sources(open_options)?;
-        let Crew { workers, mode, global_batch } = crew;
-        let options = TrainOptions {
-            batch: self.batch(),
-            global_batch,
-            workers,
-            mode,
-            epochs: self.train.epochs,
-            steps: self.train.steps,
-            shuffle: self.data.shuffle,
-            seed: self.data.seed.unwrap_or(self.network.seed),
-            prefetch: self.train.prefetch,
-            normaliser: self.data.normaliser,
-            class_weights: self.data.class_weights.clone(),
-            evaluate: self.train.evaluate,
-            evaluate_every: self.train.evaluate_every,
-            early_stopping: self.train.early_stopping,
-            output,
-            checkpoint: self.train.checkpoint,
-            resume,
-        };
         let trainer = Trainer::new(network, train, options)?;
         match test {
             Some(test) => trainer.test(test),
@@ -326,8 +216,7 @@ impl Job {
                 Ok((train, Some(open(test, &options)?)))
             }
             (None, Some(share)) => {
-                let (rest, test) = (1.0 - share, self.data.seed.unwrap_or(self.network.seed));
-                let (train, test) = split(train, rest, test)?;
+                let (train, test) = split(train, 1.0 - share, self.options.seed)?;
                 Ok((train, Some(test)))
             }
             (None, None) => Ok((train, None)),
@@ -340,29 +229,39 @@ type Sources = (Arc<dyn Source>, Option<Arc<dyn Source>>);
 
 type Line = Option<usize>;
 
-fn read_section<T: serde::de::DeserializeOwned>(
-    sections: &mut Map<String, Value>,
-    name: &str,
-    required: bool,
-    line: &dyn Fn(&str, &str) -> Line,
-) -> Result<T, (Line, String)> {
-    let section = match sections.remove(name) {
-        Some(section) => section,
-        None if required => return Err((None, format!("missing table `{name}`"))),
-        None => Value::Object(Map::new()),
+/// A table, a key of it, and what is wrong with that.
+type Refused = (String, String, String);
+
+/// The table of that name, with these keys and no others. What is `null` is not set.
+fn table(sections: &mut Map<String, Value>, name: &str, keys: &[&str]) -> Result<Map<String, Value>, Refused> {
+    let table = match sections.remove(name) {
+        Some(Value::Object(table)) => table,
+        Some(other) => {
+            return Err((name.into(), String::new(), format!("in `{name}`: expected a table, found {other}")));
+        }
+        None => Map::new(),
     };
-    serde_path_to_error::deserialize(section).map_err(|error| {
+    if let Some(unknown) = table.keys().find(|key| !keys.contains(&key.as_str())) {
+        let expected: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        let message = format!("unknown field `{unknown}`, expected one of {}", expected.join(", "));
+        return Err((name.into(), unknown.clone(), format!("in `{name}`: {}", explain(&message, &[]))));
+    }
+    Ok(table.into_iter().filter(|(_, value)| !value.is_null()).collect())
+}
+
+/// Reads what was gathered of the tables.
+fn read<T: serde::de::DeserializeOwned>(settings: Map<String, Value>) -> Result<T, Refused> {
+    serde_path_to_error::deserialize(Value::Object(settings)).map_err(|error| {
         let path = error.path().to_string();
-        let message = error.into_inner().to_string();
+        let message = explain(&error.into_inner().to_string(), &[]);
         let key = path.split(['.', '[']).next().unwrap_or_default().to_owned();
-        let at = line(name, &key).or_else(|| line("", name));
-        let message = explain(&message, &[]);
+        let section = if OF_TRAINING.contains(&key.as_str()) { "train" } else { "data" };
         let shown = if message.contains(&format!("`{key}`")) || key.is_empty() || path == "." {
-            format!("in `{name}`: {message}")
+            format!("in `{section}`: {message}")
         } else {
-            format!("`{name}.{path}`: {message}")
+            format!("`{section}.{path}`: {message}")
         };
-        (at, shown)
+        (section.to_owned(), key, shown)
     })
 }
 

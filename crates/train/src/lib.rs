@@ -17,6 +17,7 @@ mod error;
 mod inference;
 mod job;
 mod mode;
+mod options;
 mod replica;
 mod run;
 mod saved;
@@ -29,8 +30,9 @@ pub use inference::{
     Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
     Pending,
 };
-pub use job::{DIGITS_JOB, DataConfig, Job, TrainConfig};
+pub use job::{DIGITS_JOB, DataConfig, Job};
 pub use mode::Mode;
+pub use options::TrainOptions;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use replica::{
     Contributed, CoreReplica, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, adopt_into, snapshot_of,
@@ -39,10 +41,10 @@ pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};
 pub use run::event::Event;
 pub use run::halt::Stop;
-pub use run::trainer::{Outcome, TrainOptions, Trainer};
+pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
 pub use team::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,
-    Solo, Step, StepReport, Synchronous, Traffic, Way, Worker, panic_message,
+    Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,
 };

@@ -7,7 +7,7 @@ use paceline_exchange::rounds::{Assignment, Now, Round, Schedule, Told};
 use super::Watch;
 use crate::numbers::{WIDTH, worth};
 
-type Place = (u64, u64);
+type EpochPlace = (u64, u64);
 
 /// What was counted, by round: later rounds are taken back when a run goes back to a checkpoint.
 #[derive(Clone, Debug)]
@@ -18,19 +18,19 @@ pub(crate) struct Ledger {
     counted: BTreeMap<Round, Assignment>,
     /// In `shared`: what counts, and what did when the newest checkpoint was written.
     is_sharing: bool,
-    shared: BTreeSet<Place>,
-    shared_saved: BTreeSet<Place>,
-    aside: BTreeSet<Place>,
+    shared: BTreeSet<EpochPlace>,
+    shared_saved: BTreeSet<EpochPlace>,
+    aside: BTreeSet<EpochPlace>,
     /// What was set aside when the newest checkpoint was written.
-    aside_saved: BTreeSet<Place>,
+    aside_saved: BTreeSet<EpochPlace>,
 }
 
-fn places(assignment: &Assignment) -> impl Iterator<Item = Place> {
+fn places(assignment: &Assignment) -> impl Iterator<Item = EpochPlace> {
     assignment.spans().flat_map(|span| span.start..span.end).map(|place| (assignment.epoch, place))
 }
 
 /// All that is left to take.
-fn left(mut schedule: Schedule) -> Vec<Place> {
+fn left(mut schedule: Schedule) -> Vec<EpochPlace> {
     let mut all = Vec::new();
     while let Some(round) = schedule.take(&[1]) {
         all.extend(places(&round));
@@ -99,7 +99,7 @@ impl Ledger {
 
     /// What a checkpoint says is left, what was counted up to it and what was set aside are everything, once each.
     fn checkpoint(&mut self, round: Round, rest: &Schedule) -> Result<(), String> {
-        let mut missing: BTreeSet<Place> = left(self.work.clone()).into_iter().collect();
+        let mut missing: BTreeSet<EpochPlace> = left(self.work.clone()).into_iter().collect();
         let counted = self.counted.range(..=round).flat_map(|(_, assignment)| places(assignment));
         for (epoch, place) in counted.chain(left(rest.clone())) {
             if !missing.remove(&(epoch, place)) {
@@ -107,7 +107,7 @@ impl Ledger {
             }
         }
         if self.is_sharing {
-            let counted = missing.difference(&self.aside).copied().collect::<BTreeSet<Place>>();
+            let counted = missing.difference(&self.aside).copied().collect::<BTreeSet<EpochPlace>>();
             if let Some((epoch, place)) = counted.difference(&self.shared).next() {
                 return Err(format!("the checkpoint has example {place} of epoch {epoch}, which does not count"));
             }
@@ -139,7 +139,7 @@ impl Ledger {
 
     /// How often each example was counted or set aside, if that is not once.
     fn wrong(&self) -> Option<String> {
-        let mut seen: BTreeMap<Place, u32> = left(self.work.clone()).into_iter().map(|place| (place, 0)).collect();
+        let mut seen: BTreeMap<EpochPlace, u32> = left(self.work.clone()).into_iter().map(|place| (place, 0)).collect();
         for place in self.counted.values().flat_map(places).chain(self.aside.iter().chain(&self.shared).copied()) {
             *seen.entry(place).or_default() += 1;
         }
@@ -163,7 +163,7 @@ impl Watch {
     }
 
     /// In `shared`: a checkpoint has in it what it says is not left, but for what is set aside.
-    pub(crate) fn covered_in_checkpoint(&mut self, now: Now, covered: &BTreeSet<Place>, rest: &Schedule) {
+    pub(crate) fn covered_in_checkpoint(&mut self, now: Now, covered: &BTreeSet<EpochPlace>, rest: &Schedule) {
         if let Err(wrong) = self.ledger.checkpoint(0, rest) {
             return self.fail(now, wrong);
         }

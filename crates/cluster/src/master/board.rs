@@ -2,7 +2,7 @@
 
 use paceline_exchange::rounds::{Now, Told};
 
-use super::office::Term;
+use super::event_loop::Term;
 use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus, RunStatus, ThresholdStatus};
 
 /// Writes how things are, as often as the master looks around.
@@ -21,7 +21,7 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
             leases: term.machine.leases_out(id),
         })
         .collect();
-    let of = |(worker, known): (&u64, &super::office::Known)| {
+    let of = |(worker, known): (&u64, &super::event_loop::Known)| {
         let traffic = known.traffic?;
         let (threshold, residual) = (f64::from(traffic.threshold), traffic.residual_mass);
         Some(ThresholdStatus { worker: *worker, threshold, sparsity: traffic.sparsity, residual })

@@ -7,8 +7,8 @@ use paceline_exchange::rounds::{MasterEvent, Operator};
 use paceline_model::{Progress, State};
 use paceline_train::{Event, ReplicaMode, Scores};
 
+use super::event_loop::{EventLoop, Term};
 use super::judging::best_path;
-use super::office::{Office, Term};
 use super::{Outcome, board};
 use crate::ClusterError;
 use crate::mode::name_of;
@@ -17,7 +17,7 @@ use crate::transport::Transport;
 /// How long members have to hear that the run is over.
 const GOODBYE: Duration = Duration::from_millis(300);
 
-impl Office<'_> {
+impl EventLoop<'_> {
     /// A state was judged: it may be the best so far, or a reason to end.
     pub(super) fn take_scores(
         &mut self,

@@ -3,14 +3,14 @@
 //! # Layout
 //!
 //! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
-//! - `office`: one term: the loop that carries out what the rules decide.
+//! - `event_loop`: one term: the loop that carries out what the rules decide.
 //! - `telling`: what people hear of it. `ending`, `judging`: how it comes to its end. `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
 
 mod board;
 mod ending;
+mod event_loop;
 mod judging;
 mod keep;
-mod office;
 mod tally;
 mod telling;
 
@@ -23,15 +23,15 @@ use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
 use paceline_train::{Event, Job, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
-use crate::mode::{max_ahead, name_of, overlaps, replica_mode, rounds_of, step_share};
+use crate::mode::{max_ahead, name_of, overlaps, replica_mode, rounds_of, step_size};
 use crate::record::Record;
 use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
 use crate::trust::{JoinString, MasterIdentity, Token, Trust};
 use crate::wire::JobText;
 use crate::{ClusterError, EVENTS_WAITING, prove};
+use event_loop::EventLoop;
 use keep::Keep;
-use office::Office;
 
 /// How a run on many machines is led.
 pub struct LeadOptions {
@@ -128,7 +128,7 @@ pub fn run_master(
         }
     };
 
-    let share = step_share(train);
+    let share = step_size(train);
     let job_key = serde_json::to_string(&text).expect("words can be written");
     // A run of the same job that did not end goes on; any other begins anew.
     let found = leadership.found.filter(|record| record.job == job_key && !record.has_ended);
@@ -203,7 +203,7 @@ pub fn run_master(
         overlap: overlaps(&mode),
         data,
     };
-    let office = Office {
+    let event_loop = EventLoop {
         trainer: &trainer,
         text: &text,
         token: options.token.as_ref(),
@@ -221,7 +221,7 @@ pub fn run_master(
         board: &board,
         stop,
     };
-    let outcome = office.run(rules, begun, tell);
+    let outcome = event_loop.run(rules, begun, tell);
     // Until here: the tracker goes with the run, and its orders with it.
     drop((tracker, orders));
     outcome

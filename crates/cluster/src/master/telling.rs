@@ -6,9 +6,9 @@ use paceline_exchange::rounds::Told;
 use paceline_train::Event;
 
 use super::board;
-use super::office::{Office, Term};
+use super::event_loop::{EventLoop, Term};
 
-impl Office<'_> {
+impl EventLoop<'_> {
     pub(super) fn hear_told(&mut self, term: &mut Term, told: &Told, tell: &mut dyn FnMut(&Event)) {
         let workers = term.members.len();
         board::hear(self.board, term.began.elapsed().as_secs_f64(), told);

@@ -3,14 +3,14 @@
 //! # Layout
 //!
 //! - [`run_worker`]: from one joining to the next.
-//! - `life`: one incarnation: the loop that carries out what the rules decide.
+//! - `event_loop`: one incarnation: the loop that carries out what the rules decide.
 //! - `compute`: the thread with the replica. `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `prepare`: the job and the data, read beside the loop.
 
 mod chunks;
 mod compute;
-mod life;
+mod event_loop;
 mod links;
 mod prepare;
 mod rounds;
@@ -31,7 +31,7 @@ use crate::transport::{Limits, TcpOptions, TcpTransport, TransportEvent};
 use crate::trust::{Fingerprint, JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
 use compute::Task;
-use life::{Ended, Life};
+use event_loop::{Ended, EventLoop};
 use prepare::Prepared;
 
 /// Where the master is.
@@ -162,9 +162,10 @@ pub fn run_worker(
         if let Some(key) = found.key {
             crate::transport::Transport::set_trust(&mut transport, Trust::joining(key)?);
         }
-        let mut life = Life::new(&mut transport, &inbox, options, &found.address, known_term, stop, &mut record);
-        let ended = life.run(&mut prepared, tell)?;
-        known_term = known_term.max(life.term());
+        let mut event_loop =
+            EventLoop::new(&mut transport, &inbox, options, &found.address, known_term, stop, &mut record);
+        let ended = event_loop.run(&mut prepared, tell)?;
+        known_term = known_term.max(event_loop.term());
         match ended {
             Ended::Finished(reason) => {
                 keep_state(options, prepared.as_ref())?;

@@ -8,12 +8,12 @@ use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::sharing::{Act, Happened};
 
 use super::compute::Task;
-use super::life::Life;
+use super::event_loop::EventLoop;
 use super::prepare::Prepared;
 use super::stream::{StreamDone, StreamTask};
 use crate::wire::{Word, read_values, write_values};
 
-impl Life<'_> {
+impl EventLoop<'_> {
     pub(super) fn act(&mut self, act: Act, prepared: &mut Option<Prepared>) -> Result<(), String> {
         let me = self.me();
         let ready = prepared.as_ref().ok_or("the data is not read yet")?;

@@ -28,7 +28,7 @@ mod told;
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
 pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
 pub use plan::Plan;
-pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Share, Slice, Slots, Span};
+pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Slice, Slots, Span, StepSize};
 pub use told::Told;
 
 /// Why a run ends that must not leave examples out.

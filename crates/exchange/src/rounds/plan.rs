@@ -124,7 +124,7 @@ pub enum Blame {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Share;
+    use super::super::StepSize;
     use super::*;
 
     fn plan_of(members: &[Incarnation], rest: Schedule) -> Plan {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn who_stays_keeps_what_they_took_and_the_rest_comes_back() {
-        let plan = plan_of(&[7, 8, 9], Schedule::new(30, 1, Share::Each(2)));
+        let plan = plan_of(&[7, 8, 9], Schedule::new(30, 1, StepSize::Each(2)));
         let changed = plan.change(2, &crew(&[7, 9, 12]), 3, &[], |_| Blame::Round { overlap: false });
         assert_eq!(changed.aside, []);
         assert_eq!(taken(&changed.assignment), [vec![(12, 14)], vec![(16, 18)], vec![]]);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn who_had_contributed_is_blamed_for_the_next_round() {
-        let plan = plan_of(&[7, 8], Schedule::new(30, 1, Share::Each(2)));
+        let plan = plan_of(&[7, 8], Schedule::new(30, 1, StepSize::Each(2)));
         let changed = plan.change(2, &crew(&[7]), 1, &[], |_| Blame::Next);
         assert_eq!((taken(&changed.assignment), &changed.aside), (vec![vec![(0, 2)]], &vec![]));
         let next = changed.at(2).0.expect("a round").slices;
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_straggler_stays_and_gives_back_what_it_took() {
-        let plan = plan_of(&[7, 8], Schedule::new(8, 1, Share::Each(2)));
+        let plan = plan_of(&[7, 8], Schedule::new(8, 1, StepSize::Each(2)));
         let blame = |member| if member == 8 { Blame::Slow } else { Blame::Nothing };
         let changed = plan.change(2, &crew(&[7, 8]), 1, &[], blame);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)], vec![]]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_was_set_aside_stays_so_when_its_plan_does_not_come_to_be() {
-        let plan = plan_of(&[7], Schedule::new(8, 1, Share::Each(2)));
+        let plan = plan_of(&[7], Schedule::new(8, 1, StepSize::Each(2)));
         let changed = plan.change(3, &crew(&[8]), 1, &[(0, Span { start: 2, end: 6, losses: 2 })], |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]]);
         assert_eq!(taken(&changed.at(2).0), [vec![(6, 8)]]);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_round_that_nobody_holds_any_more_begins_anew() {
-        let plan = plan_of(&[7], Schedule::new(4, 1, Share::Each(2)));
+        let plan = plan_of(&[7], Schedule::new(4, 1, StepSize::Each(2)));
         let changed = plan.change(2, &crew(&[8]), 1, &[], |_| Blame::Nothing);
         assert_eq!(taken(&changed.assignment), [vec![(0, 2)]], "nothing is taken from what nobody lost");
         assert_eq!(taken(&changed.at(3).0), Vec::<Vec<(u64, u64)>>::new());

@@ -58,27 +58,27 @@ fn sum(slots: &[Slots]) -> u64 {
 
 /// How many examples a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Share {
+pub enum StepSize {
     /// So many for each slot.
     Each(u64),
     /// So many for all of them together.
     Together(u64),
 }
 
-impl Share {
+impl StepSize {
     /// Examples that a member takes.
     pub fn each(&self, part: Part) -> u64 {
         match self {
-            Share::Each(each) => each.saturating_mul(part.own).max(1),
-            Share::Together(all) => (all.saturating_mul(part.own) / part.all.max(1)).max(1),
+            StepSize::Each(each) => each.saturating_mul(part.own).max(1),
+            StepSize::Together(all) => (all.saturating_mul(part.own) / part.all.max(1)).max(1),
         }
     }
 
     /// Examples that members with so many slots take together.
     pub fn together(&self, slots: u64) -> u64 {
         match self {
-            Share::Each(each) => each.saturating_mul(slots).max(1),
-            Share::Together(all) => (*all).max(1),
+            StepSize::Each(each) => each.saturating_mul(slots).max(1),
+            StepSize::Together(all) => (*all).max(1),
         }
     }
 }
@@ -130,7 +130,7 @@ pub struct Schedule {
     /// Steps of a round.
     #[serde(default = "one")]
     steps_of_a_round: u64,
-    share: Share,
+    share: StepSize,
     epoch: u64,
     cursor: u64,
     holes: VecDeque<Span>,
@@ -155,7 +155,7 @@ pub const LOSSES_UNTIL_SET_ASIDE: u8 = 2;
 
 impl Schedule {
     /// All epochs, from the first example on.
-    pub fn new(examples: u64, epochs: u64, share: Share) -> Self {
+    pub fn new(examples: u64, epochs: u64, share: StepSize) -> Self {
         let (holes, marks) = (VecDeque::new(), Vec::new());
         let (pace, steps_of_a_round) = (0, 1);
         Self { examples, epochs, in_the_last: None, pace, steps_of_a_round, share, epoch: 0, cursor: 0, holes, marks }
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn every_example_of_every_epoch_is_taken_once() {
-        let mut schedule = Schedule::new(10, 2, Share::Each(2));
+        let mut schedule = Schedule::new(10, 2, StepSize::Each(2));
         let mut seen = [[0; 10]; 2];
         let mut ends = 0;
         while let Some(round) = schedule.take(&[1; 3]) {
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn so_many_steps_are_whole_epochs_and_a_part_of_the_last() {
         let taken = |steps| {
-            let mut schedule = Schedule::new(10, 3, Share::Together(4)).at_most(steps, 4);
+            let mut schedule = Schedule::new(10, 3, StepSize::Together(4)).at_most(steps, 4);
             let mut examples = Vec::new();
             while let Some(round) = schedule.take(&[1, 1]) {
                 examples.push((round.epoch, round.examples(), round.ends_epoch));
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_short_last_round_is_shared_evenly() {
-        let mut schedule = Schedule::new(7, 1, Share::Together(4));
+        let mut schedule = Schedule::new(7, 1, StepSize::Together(4));
         assert_eq!(
             schedule.take(&[1; 2]).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 4)]]])
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn a_round_of_steps_is_cut_step_by_step_and_a_short_step_counts_as_one() {
-        let mut schedule = Schedule::new(22, 2, Share::Together(4)).in_rounds_of(3);
+        let mut schedule = Schedule::new(22, 2, StepSize::Together(4)).in_rounds_of(3);
         let first = schedule.take(&[1; 2]).expect("a round");
         let of_first = vec![vec![span(0, 2)], vec![span(4, 6)], vec![span(8, 10)]];
         let of_second = vec![vec![span(2, 4)], vec![span(6, 8)], vec![span(10, 12)]];
@@ -453,23 +453,26 @@ mod tests {
 
     #[test]
     fn who_has_more_slots_takes_more() {
-        let mut schedule = Schedule::new(100, 1, Share::Together(8));
+        let mut schedule = Schedule::new(100, 1, StepSize::Together(8));
         assert_eq!(
             schedule.take(&[1, 3]).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 8)]]])
         );
-        let mut schedule = Schedule::new(100, 1, Share::Each(5));
+        let mut schedule = Schedule::new(100, 1, StepSize::Each(5));
         assert_eq!(
             schedule.take(&[2, 1]).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 10)]], vec![vec![span(10, 15)]]])
         );
         let part = Part::of(&[1, 3], Some(1));
-        assert_eq!((Share::Together(8).each(part), Share::Each(5).each(part), Share::Each(5).together(4)), (6, 15, 20));
+        assert_eq!(
+            (StepSize::Together(8).each(part), StepSize::Each(5).each(part), StepSize::Each(5).together(4)),
+            (6, 15, 20)
+        );
     }
 
     #[test]
     fn what_comes_back_is_taken_next_and_set_aside_when_it_is_lost_again() {
-        let mut schedule = Schedule::new(8, 1, Share::Each(3));
+        let mut schedule = Schedule::new(8, 1, StepSize::Each(3));
         let first = schedule.take(&[1; 2]).expect("a round");
         assert_eq!(schedule.give_back(&first.slices[1][0], true), []);
         let second = schedule.take(&[1]).expect("a round");
@@ -482,7 +485,7 @@ mod tests {
 
     #[test]
     fn what_is_marked_is_taken_apart_and_then_not_at_all() {
-        let mut schedule = Schedule::new(10, 1, Share::Each(4));
+        let mut schedule = Schedule::new(10, 1, StepSize::Each(4));
         let held = [span(2, 4)];
         let mut again = schedule.clone();
         assert_eq!(again.mark(0, &held), []);
@@ -490,7 +493,7 @@ mod tests {
         assert_eq!(again.clone().take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), marked]]]));
         assert_eq!(schedule.mark(0, &[marked]), [Span { losses: 2, ..marked }]);
         assert_eq!(schedule.left(), 8);
-        let mut returned = Schedule::new(10, 1, Share::Each(8));
+        let mut returned = Schedule::new(10, 1, StepSize::Each(8));
         let all = returned.take(&[1]).expect("a round");
         returned.put_back(&all);
         assert_eq!(returned.mark(0, &[marked]).len(), 1);
@@ -502,7 +505,7 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_ahead_or_has_come_back() {
-        let mut schedule = Schedule::new(20, 2, Share::Each(8));
+        let mut schedule = Schedule::new(20, 2, StepSize::Each(8));
         schedule.take(&[1]);
         schedule.give_back(&[span(2, 4)], false);
         assert_eq!(schedule.not_taken(0, &[span(3, 6), span(7, 10)]), [span(3, 4), span(8, 10)]);
@@ -514,7 +517,7 @@ mod tests {
 
     #[test]
     fn what_is_put_back_is_taken_again_as_before() {
-        let mut schedule = Schedule::new(9, 2, Share::Each(2));
+        let mut schedule = Schedule::new(9, 2, StepSize::Each(2));
         schedule.take(&[1; 2]);
         let before = schedule.take(&[1; 2]).expect("a round");
         schedule.put_back(&before);

@@ -35,7 +35,7 @@ pub(crate) struct Lowering {
 
 /// Where the buffers of one operation lie in the arena; what is not needed is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct BufferRanges {
     pub x: Range<usize>,
     pub y: Range<usize>,
     pub aux: Range<usize>,
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
     pub examples: usize,
     pub purpose: Purpose,
     pub nodes: Vec<Node>,
-    pub places: Vec<Place>,
+    pub places: Vec<BufferRanges>,
     pub judged: Judged,
     /// What goes into the network.
     pub input: Range<usize>,
@@ -155,7 +155,7 @@ impl Plan {
         let places = asked
             .into_iter()
             .enumerate()
-            .map(|(i, (aux, marks, forward_scratch, backward_scratch))| Place {
+            .map(|(i, (aux, marks, forward_scratch, backward_scratch))| BufferRanges {
                 x: arena.range(activations[i]),
                 y: arena.range(activations[i + 1]),
                 aux: arena.range(aux),

@@ -8,7 +8,7 @@
 mod rule;
 mod segment;
 
-pub(crate) use segment::Place;
+pub(crate) use segment::UpdaterPart;
 pub use segment::{Segment, SegmentTable};
 
 use serde::{Deserialize, Serialize};

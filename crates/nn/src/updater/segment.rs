@@ -40,7 +40,7 @@ pub struct SegmentTable {
 }
 
 /// A part of the flat layout: its parameters and gradient, and what the updater remembers of all.
-pub(crate) struct Place<'a> {
+pub(crate) struct UpdaterPart<'a> {
     pub parameters: &'a mut [f32],
     pub gradient: &'a mut [f32],
     pub slots: &'a mut [Flat],
@@ -116,7 +116,7 @@ impl SegmentTable {
             };
             let State { parameters, gradient, slots, .. } = state;
             let parameters = parameters.part_mut(cut.clone());
-            let place = Place { parameters, gradient: &mut gradient[cut.clone()], slots, range: cut };
+            let place = UpdaterPart { parameters, gradient: &mut gradient[cut.clone()], slots, range: cut };
             self.run(index, place, mean, scale as f32, progress, Into::Gradient);
         }
     }
@@ -127,18 +127,18 @@ impl SegmentTable {
     }
 
     /// Updates and applies in one pass, where [`Self::is_element_wise`] holds.
-    pub(crate) fn step(&mut self, place: Place<'_>, weight: f32, progress: Progress) {
+    pub(crate) fn step(&mut self, place: UpdaterPart<'_>, weight: f32, progress: Progress) {
         self.go(place, weight, progress, Into::Parameters);
     }
 
     /// Turns the gradient of a place into an update, where [`Self::is_element_wise`] holds.
-    pub(crate) fn update_place(&mut self, place: Place<'_>, weight: f32, progress: Progress) {
+    pub(crate) fn update_place(&mut self, place: UpdaterPart<'_>, weight: f32, progress: Progress) {
         self.go(place, weight, progress, Into::Gradient);
     }
 
-    fn go(&mut self, place: Place<'_>, weight: f32, progress: Progress, into: Into) {
+    fn go(&mut self, place: UpdaterPart<'_>, weight: f32, progress: Progress, into: Into) {
         let mean = if weight > 0.0 { 1.0 / weight } else { 0.0 };
-        let Place { parameters, gradient, slots, range } = place;
+        let UpdaterPart { parameters, gradient, slots, range } = place;
         let first = self.segments.partition_point(|s| s.range.end <= range.start);
         for index in first..self.segments.len() {
             let segment = &self.segments[index].range;
@@ -148,14 +148,14 @@ impl SegmentTable {
             }
             let inner = cut.start - range.start..cut.end - range.start;
             let (parameters, gradient) = (&mut parameters[inner.clone()], &mut gradient[inner]);
-            let place = Place { parameters, gradient, slots: &mut *slots, range: cut };
+            let place = UpdaterPart { parameters, gradient, slots: &mut *slots, range: cut };
             self.run(index, place, mean, 1.0, progress, into);
         }
     }
 
     /// Runs the rule of one segment over a part of it, which must lie within it.
-    fn run(&mut self, index: usize, place: Place<'_>, mean: f32, scale: f32, progress: Progress, into: Into) {
-        let Place { parameters, gradient, slots, range } = place;
+    fn run(&mut self, index: usize, place: UpdaterPart<'_>, mean: f32, scale: f32, progress: Progress, into: Into) {
+        let UpdaterPart { parameters, gradient, slots, range } = place;
         let segment = &self.segments[index];
         let mut scale = mean * scale;
         if let GradientNormalisation::ClipElementWise { threshold } = segment.normalisation {

@@ -70,11 +70,11 @@ struct Shared {
     workers: usize,
     counters: Arc<Counters>,
     slots: Arc<Slots>,
-    way: Way,
+    way: Dispatch,
 }
 
 /// How a request comes to a replica.
-enum Way {
+enum Dispatch {
     /// When the queue is full, senders wait or are refused. It is closed by taking it, which ends the threads.
     Queue { queue: Option<Sender<Request>>, threads: Vec<JoinHandle<()>> },
     /// Replicas that are free; whoever finds none waits or is refused.
@@ -105,7 +105,7 @@ impl ParallelInference {
         let way = if mode == InferenceMode::InPlace {
             let (back, free) = bounded(workers);
             replicas.for_each(|replica| back.send(replica).expect("there is room for all and we hold the other end"));
-            Way::InPlace { free, back }
+            Dispatch::InPlace { free, back }
         } else {
             let (queue, requests) = bounded(mode.queue_limit());
             let intake = Arc::new(Intake::new(requests, batch_limit, wait));
@@ -116,7 +116,7 @@ impl ParallelInference {
             };
             // If one cannot be started, the queue is dropped here and those before it end.
             let threads = replicas.enumerate().map(start).collect::<Result<_, _>>()?;
-            Way::Queue { queue: Some(queue), threads }
+            Dispatch::Queue { queue: Some(queue), threads }
         };
         let slots = Arc::new(Slots::new(workers + mode.queue_limit()));
         Ok(Self { shared: Arc::new(Shared { current, mode, workers, counters, slots, way }) })
@@ -217,7 +217,7 @@ impl ParallelInference {
         let examples = job.batch.examples();
         drop(job);
         let let_in = match way {
-            Way::Queue { queue, .. } => {
+            Dispatch::Queue { queue, .. } => {
                 let queue = queue.as_ref().expect("closed only when nobody can ask");
                 let request = Request { slot: slot.clone(), examples, version, arrived: Instant::now(), joins };
                 match if_busy {
@@ -225,7 +225,7 @@ impl ParallelInference {
                     IfBusy::Refuse => queue.try_send(request).is_ok(),
                 }
             }
-            Way::InPlace { free, back } => {
+            Dispatch::InPlace { free, back } => {
                 let replica = match if_busy {
                     IfBusy::Wait => free.recv().ok(),
                     IfBusy::Refuse => free.try_recv().ok(),
@@ -253,7 +253,7 @@ impl ParallelInference {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Way::Queue { queue, threads } = &mut self.way {
+        if let Dispatch::Queue { queue, threads } = &mut self.way {
             drop(queue.take());
             for thread in threads.drain(..) {
                 // Panics over a request were caught and told; one outside has nobody left to tell.

@@ -28,7 +28,7 @@ use crate::run::halt::Halt;
 use crate::run::health::{expect_finite, expect_sane};
 use crate::run::resume::{Kept, keep};
 use crate::team::feed::Deal;
-use crate::team::{Member, Stretch, TELL_EVERY, Taken, Team};
+use crate::team::{Member, StepsTaken, Stretch, TELL_EVERY, Team};
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
 
 const MODEL: &str = "model.safetensors";
@@ -216,7 +216,7 @@ impl Run<'_> {
         // Where each has its own part of every step the first speaks for all; where it may get none, whoever is ahead does.
         let anybody_speaks = matches!(self.team.deal, Deal::Free);
         let Self { team, told, examples, halt, .. } = self;
-        team.run(stretch, &kept, &mut |taken: Taken| {
+        team.run(stretch, &kept, &mut |taken: StepsTaken| {
             if stretch.pause_at.is_some_and(|at| Instant::now() >= at) {
                 halt.pause();
             }
@@ -239,7 +239,7 @@ impl Run<'_> {
                 (*told, newest) = (Some(mark), taken.iteration);
             }
             if let Some(traffic) = taken.traffic {
-                let Taken { member: worker, step, iteration, .. } = taken;
+                let StepsTaken { member: worker, step, iteration, .. } = taken;
                 listener(&Event::Threshold { worker, epoch: stretch.epoch, step, iteration, traffic });
             }
         })

@@ -2,96 +2,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use paceline_data::{LoaderOptions, Normaliser, NormaliserKind, Source, TargetShape};
+use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape};
 use paceline_model::{Progress, State};
 use paceline_nn::{Engine, ModelFile, Network, Registry};
 
 use crate::run::Run;
 use crate::run::resume::{DataKey, json};
-use crate::{CheckpointOptions, EarlyStopping, Error, Event, Mode, Scores, Stop, evaluate};
-
-/// How a run goes.
-#[derive(Clone, Debug)]
-pub struct TrainOptions {
-    /// Examples that one worker takes in one step.
-    pub batch: usize,
-    /// Examples that all workers take in one step together; stands in for `batch`.
-    pub global_batch: Option<usize>,
-    /// Replicas, each on a thread of its own.
-    pub workers: usize,
-    /// How replicas stay together.
-    pub mode: Mode,
-    /// Times that all examples are seen.
-    pub epochs: u64,
-    /// Ends the run after so many steps, even within an epoch.
-    pub steps: Option<u64>,
-    /// Whether every epoch has an order of its own.
-    pub shuffle: bool,
-    /// What the order depends on.
-    pub seed: u64,
-    /// Batches that are read ahead.
-    pub prefetch: usize,
-    /// What is done to the features; what suits the source if not set.
-    pub normaliser: Option<NormaliserKind>,
-    /// What an example of each class weighs.
-    pub class_weights: Option<Vec<f32>>,
-    /// Whether the model is judged on the test data.
-    pub evaluate: bool,
-    /// Epochs between two evaluations; the last one is judged anyway.
-    pub evaluate_every: u64,
-    /// When the run ends before its last epoch.
-    pub early_stopping: Option<EarlyStopping>,
-    /// Where the model and checkpoints go; nothing is written if not set.
-    pub output: Option<PathBuf>,
-    /// How often the run is saved, and what is kept.
-    pub checkpoint: CheckpointOptions,
-    /// Goes on from the checkpoint in the output folder.
-    pub resume: bool,
-}
-
-impl Default for TrainOptions {
-    fn default() -> Self {
-        Self {
-            batch: 128,
-            global_batch: None,
-            workers: 1,
-            mode: Mode::Solo,
-            epochs: 1,
-            steps: None,
-            shuffle: true,
-            seed: 0,
-            prefetch: 4,
-            normaliser: None,
-            class_weights: None,
-            evaluate: true,
-            evaluate_every: 1,
-            early_stopping: None,
-            output: None,
-            checkpoint: CheckpointOptions::default(),
-            resume: false,
-        }
-    }
-}
-
-impl TrainOptions {
-    /// Fails with the setting that makes no sense, of those that are the same for every mode.
-    fn check(&self) -> Result<(), Error> {
-        self.checkpoint.validate()?;
-        self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
-        match self.evaluate_every {
-            0 => {
-                let (expected, found) = ("at least 1; `train.evaluate = false` for never", "0".into());
-                Err(Error::BadSetting { setting: "train.evaluate_every", expected, found })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Examples that all workers take in one step together.
-    pub fn step_examples(&self) -> usize {
-        self.global_batch.unwrap_or(self.batch.saturating_mul(self.workers))
-    }
-}
+use crate::{Error, Event, Mode, Scores, Stop, TrainOptions, evaluate};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -123,21 +40,12 @@ impl Trainer {
     /// A run of this network over this data.
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
-        options.mode.check(options.workers)?;
         options.check()?;
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
         {
             let expected = "another one for a network with `constraints`, which hold for whole updates";
             return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
-        }
-        let step = options.step_examples();
-        if step == 0 {
-            return Err(Error::BadSetting { setting: "batch", expected: "at least 1", found: "0".into() });
-        }
-        if step < options.workers {
-            let expected = "at least one example for every worker";
-            return Err(Error::BadSetting { setting: "global_batch", expected, found: step.to_string() });
         }
         if train.examples() == 0 {
             let (found, expected) = ("no examples".into(), "at least one".into());

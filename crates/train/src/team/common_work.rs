@@ -15,10 +15,10 @@ pub(super) struct CommonWork {
     step: u32,
     /// The first piece that this replica has said to have passed in this step.
     told: u32,
-    team: Arc<Team>,
+    team: Arc<Common>,
 }
 
-struct Team {
+struct Common {
     gate: Arc<Gate>,
     /// The pieces of each replica.
     shares: Vec<Range<u32>>,
@@ -30,7 +30,7 @@ struct Team {
 impl CommonWork {
     /// For as many replicas, pieces of these lengths in the order in which they can be done last to first.
     pub(super) fn team(replicas: usize, lengths: impl Iterator<Item = usize>, gate: &Arc<Gate>) -> Vec<CommonWork> {
-        let team = Arc::new(Team {
+        let team = Arc::new(Common {
             gate: gate.clone(),
             shares: shares(lengths, replicas),
             claims: (0..replicas).map(|_| Claims::default()).collect(),

@@ -21,7 +21,7 @@ pub trait Exchange: Send {
     }
 
     /// Makes the parameters ready for a step, and says how this replica computes it.
-    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error>;
+    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error>;
 
     /// This replica has computed: it gives to the others, and updates what falls to it.
     fn end_step(
@@ -75,7 +75,7 @@ pub trait Outlet: Send + Sync {
 }
 
 /// How a replica computes a step.
-pub enum Way<'a> {
+pub enum StepPlan<'a> {
     /// Gradient, update and application in one go: nobody else needs any of it.
     Alone,
     /// The gradient or the update in parts, each handed over when it is there.
@@ -103,7 +103,7 @@ impl Exchange for Box<dyn Exchange> {
         (**self).begin(kept, state)
     }
 
-    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error> {
+    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error> {
         (**self).begin_step(state, step)
     }
 

@@ -35,7 +35,7 @@ use paceline_data::Loader;
 use paceline_model::Loss;
 
 pub use averaging::{Averaging, AveragingOptions};
-pub use exchange::{Exchange, Exchanged, Memory, Outlet, Purpose, Step, Way};
+pub use exchange::{Exchange, Exchanged, Memory, Outlet, Purpose, Step, StepPlan};
 pub use outer::Outer;
 use paceline_nn::Engine;
 pub use shared::{Combine, Shared, SharedOptions, Traffic};
@@ -78,7 +78,7 @@ pub(crate) struct Member {
 /// The last of some steps that a replica has taken since it last said so, or what it has sent in those that it has told: whoever
 /// listens has a thread of its own, and to wake it takes the core from a replica that computes.
 #[derive(Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct StepsTaken {
     pub member: usize,
     /// The step of the epoch.
     pub step: u64,
@@ -110,7 +110,7 @@ impl Team {
     /// Takes the steps of a stretch, all or as many as there are before a stop, and settles. Says which step comes next.
     ///
     /// `kept` is what an error says of the last checkpoint.
-    pub(crate) fn run(&mut self, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(Taken)) -> Result<u64, Error> {
+    pub(crate) fn run(&mut self, stretch: Stretch, kept: &str, tell: &mut dyn FnMut(StepsTaken)) -> Result<u64, Error> {
         let parts = self.members.iter().map(|member| member.loader.epoch(stretch.epoch, stretch.from)).collect();
         let steps = [stretch.from, stretch.until];
         let feed = Feed::new(parts, steps, self.deal.clone(), self.stride, &self.halt);
@@ -129,7 +129,7 @@ impl Team {
         feed: &Feed,
         stretch: Stretch,
         kept: &str,
-        tell: &mut dyn FnMut(Taken),
+        tell: &mut dyn FnMut(StepsTaken),
     ) -> Result<(), Error> {
         if let [only] = &mut self.members[..] {
             return only.run(0, feed, stretch, kept, tell);
@@ -179,12 +179,12 @@ impl Member {
         feed: &Feed,
         stretch: Stretch,
         kept: &str,
-        tell: &mut dyn FnMut(Taken),
+        tell: &mut dyn FnMut(StepsTaken),
     ) -> Result<(), Error> {
         let Self { worker, losses, bytes_sent, .. } = self;
         let first = worker.progress.iteration;
         let (mut told, mut told_traffic) = (None::<Instant>, None::<Instant>);
-        let (mut untold, mut last) = (0, None::<Taken>);
+        let (mut untold, mut last) = (0, None::<StepsTaken>);
         while let Some(minibatch) = feed.take(index)? {
             let (step, batch) = (minibatch.step, &minibatch.batch);
             worker.progress.iteration = first + step - stretch.from;
@@ -199,7 +199,7 @@ impl Member {
             *bytes_sent += report.moved.bytes_sent;
             untold += batch.examples();
             let iteration = worker.progress.iteration;
-            let taken = Taken { member: index, step, iteration, loss: report.loss, examples: 0, traffic: None };
+            let taken = StepsTaken { member: index, step, iteration, loss: report.loss, examples: 0, traffic: None };
             last = Some(taken);
             feed.recycle(minibatch);
             let is_pause = stretch.pause_at.is_some_and(|at| Instant::now() >= at);
@@ -207,14 +207,14 @@ impl Member {
                 let tells_traffic = told_traffic.is_none_or(|told| told.elapsed() >= TELL_TRAFFIC_EVERY);
                 let traffic = if tells_traffic { worker.exchange.traffic() } else { None };
                 told_traffic = if tells_traffic { Some(Instant::now()) } else { told_traffic };
-                tell(Taken { examples: std::mem::take(&mut untold), traffic, ..taken });
+                tell(StepsTaken { examples: std::mem::take(&mut untold), traffic, ..taken });
                 told = Some(Instant::now());
             }
         }
         if let Some(last) = last {
             let traffic = worker.exchange.traffic();
             if untold > 0 || traffic.is_some() {
-                tell(Taken { examples: untold, traffic, ..last });
+                tell(StepsTaken { examples: untold, traffic, ..last });
             }
         }
         worker.exchange.settle(&mut worker.state)?;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use paceline_model::{PartwiseModel, State, TakePart};
 
-use super::{Exchange, Exchanged, Outlet, Purpose, Step, Way};
+use super::{Exchange, Exchanged, Outlet, Purpose, Step, StepPlan};
 use crate::Error;
 
 /// A replica that is alone: it updates everything, and applies its own update.
@@ -22,11 +22,13 @@ impl TakePart for HandedTo {
 }
 
 impl Exchange for Solo {
-    fn begin_step(&mut self, _: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error> {
+    fn begin_step(&mut self, _: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error> {
         Ok(match step.purpose {
-            _ if step.examples == 0 => Way::Not,
-            Purpose::Train => Way::Alone,
-            Purpose::HandOut(handed, outlet) => Way::InParts(*handed, self.handed.insert(HandedTo(outlet.clone()))),
+            _ if step.examples == 0 => StepPlan::Not,
+            Purpose::Train => StepPlan::Alone,
+            Purpose::HandOut(handed, outlet) => {
+                StepPlan::InParts(*handed, self.handed.insert(HandedTo(outlet.clone())))
+            }
         })
     }
 

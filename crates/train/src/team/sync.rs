@@ -8,7 +8,7 @@ use super::board::Board;
 use super::common_work::CommonWork;
 use super::factor_board::{FactorBoard, WeightedFactors};
 use super::gate::Gate;
-use super::{Exchange, Exchanged, Memory, Purpose, Step, Way};
+use super::{Exchange, Exchanged, Memory, Purpose, Step, StepPlan};
 use crate::Error;
 
 /// Replicas that take every step together: gradients are summed in the order of the replicas, part by part, each part by
@@ -21,7 +21,7 @@ use crate::Error;
 /// The bits are those of every other run with as many replicas, whichever takes what.
 pub struct Synchronous {
     me: usize,
-    team: Arc<Team>,
+    team: Arc<Common>,
     /// The parts of the parameters.
     work: CommonWork,
     /// The weight of this replica's examples in this step.
@@ -35,7 +35,7 @@ pub struct Synchronous {
 }
 
 /// What all replicas share.
-struct Team {
+struct Common {
     /// Those that need all gradients first, then those that have factors.
     parts: Vec<Part>,
     gradients: Board,
@@ -58,7 +58,7 @@ impl Synchronous {
         let mut parts = model.parts(state.parameters.len());
         parts.sort_by_key(|part| (part.is_factored, part.range.start));
         let longest = parts.iter().map(|part| part.range.len()).max().unwrap_or(0);
-        let team = Arc::new(Team {
+        let team = Arc::new(Common {
             parts,
             gradients: Board::new(replicas),
             factors: FactorBoard::new(replicas),
@@ -126,13 +126,13 @@ impl Exchange for Synchronous {
         Ok(())
     }
 
-    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error> {
+    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error> {
         self.weight = step.weight;
         if step.examples == 0 {
             state.gradient.fill(0.0);
-            return Ok(Way::Not);
+            return Ok(StepPlan::Not);
         }
-        Ok(Way::ByFactors(self))
+        Ok(StepPlan::ByFactors(self))
     }
 
     fn end_step(

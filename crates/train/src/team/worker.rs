@@ -1,6 +1,6 @@
 use paceline_model::{Batch, Loss, PartwiseModel, Progress, State};
 
-use super::{Exchange, Exchanged, Purpose, Step, Way};
+use super::{Exchange, Exchanged, Purpose, Step, StepPlan};
 use crate::Error;
 
 /// A replica on one core: a model, its state, and how it stays together with others.
@@ -44,10 +44,10 @@ impl<M: PartwiseModel, E: Exchange> Worker<M, E> {
         let Self { model, state, exchange, progress } = self;
         let step = Step { examples: batch.examples(), weight: batch.weight(), progress: *progress, purpose };
         let loss = match exchange.begin_step(state, &step)? {
-            Way::Alone => model.train(batch, state, *progress)?,
-            Way::InParts(handed, take) => model.hand_out(batch, state, handed, take)?,
-            Way::ByFactors(passed) => model.factored_gradient(batch, state, passed)?,
-            Way::Not => Loss::default(),
+            StepPlan::Alone => model.train(batch, state, *progress)?,
+            StepPlan::InParts(handed, take) => model.hand_out(batch, state, handed, take)?,
+            StepPlan::ByFactors(passed) => model.factored_gradient(batch, state, passed)?,
+            StepPlan::Not => Loss::default(),
         };
         if !loss.sum.is_finite() {
             return Ok(StepReport { loss, moved: Exchanged::default() });

@@ -59,7 +59,7 @@ fn json_and_toml_say_the_same() {
     let (toml, json) = (read("job.toml", TOML, &[]), read("job.json", JSON, &[]));
     let toml = toml.expect("readable");
     assert_eq!(toml, json.expect("readable"));
-    assert_eq!((toml.name.as_str(), toml.data.batch, toml.train.epochs), ("job", Some(16), 4));
+    assert_eq!((toml.name.as_str(), toml.options.batch, toml.options.epochs), ("job", 16, 4));
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     assert!(wrong.to_string().contains("averaging"), "{wrong}");
     let both = read("job.toml", &TOML.replace("batch = 16", "batch = 16\nglobal_batch = 32"), &[]).expect_err("both");
     assert!(both.to_string().contains("set one of them"), "{both}");
-    let over = read("job.toml", TOML, &["data.global_batch=32"]).expect("readable").data;
-    assert_eq!((over.batch, over.global_batch), (None, Some(32)), "what is laid over counts");
+    let over = read("job.toml", TOML, &["data.global_batch=32"]).expect("readable").options;
+    assert_eq!((over.batch, over.global_batch), (128, Some(32)), "what is laid over counts");
 }
 
 #[test]

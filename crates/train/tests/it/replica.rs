@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use paceline_data::{Loader, LoaderOptions, OpenOptions, Source, Subset, open};
 use paceline_exchange::reduce;
-use paceline_exchange::rounds::{Assignment, Schedule, Share, Steps};
+use paceline_exchange::rounds::{Assignment, Schedule, StepSize, Steps};
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Batch, Model, Progress, State};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output};
@@ -74,7 +74,7 @@ fn replica(network: &Network, mode: ReplicaMode, slots: usize) -> CoreReplica {
 }
 
 fn rounds(steps: u64, members: usize) -> Vec<Assignment> {
-    let mut schedule = Schedule::new(EXAMPLES as u64, EPOCHS, Share::Together(STEP as u64)).in_rounds_of(steps);
+    let mut schedule = Schedule::new(EXAMPLES as u64, EPOCHS, StepSize::Together(STEP as u64)).in_rounds_of(steps);
     std::iter::from_fn(|| schedule.take(&vec![1; members])).collect()
 }
 

@@ -518,5 +518,5 @@ fn settings_that_make_no_sense_are_refused() {
     let held = Trainer::new(Network::new(held).expect("a network"), digits(), options(2, shared()));
     assert!(held.err().expect("refused").to_string().contains("`constraints`"));
     let few = refused(TrainOptions { global_batch: Some(3), ..options(4, Mode::Sync) });
-    assert_eq!(few, "`global_batch` is 3, but must be at least one example for every worker");
+    assert_eq!(few, "`data.global_batch` is 3, but must be at least one example for every worker");
 }

@@ -109,6 +109,6 @@ fn a_share_of_the_training_data_is_set_aside_for_the_test() {
     assert_eq!(scores.loss.weight, (all - 1348) as f64);
     // The same seed sets the same examples aside, another one others.
     assert_eq!(run(&job).1.loss, scores.loss);
-    job.data.seed = Some(99);
+    job.options.seed = 99;
     assert_ne!(run(&job).1.loss, scores.loss);
 }

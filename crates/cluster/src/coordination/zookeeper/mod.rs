@@ -35,7 +35,7 @@ pub struct ZooKeeper {
 }
 
 /// How it went to take a term.
-enum Taken {
+enum TermTaken {
     /// The term's node has this version now.
     Yes { version: i32 },
     /// Somebody else took one, or we did and were not told.
@@ -142,13 +142,13 @@ impl ZooKeeper {
                     take_once(client, &node, &nodes.term, &data, version).await
                 })?;
                 match outcome {
-                    Taken::Yes { version: now } => (taken, version) = (true, now),
-                    Taken::Overtaken => {}
-                    Taken::NoCandidate => return Ok(None),
+                    TermTaken::Yes { version: now } => (taken, version) = (true, now),
+                    TermTaken::Overtaken => {}
+                    TermTaken::NoCandidate => return Ok(None),
                 }
             }
             if let (true, Some(Term { term, .. }), Some(connection)) = (taken, &attempt, self.session.current()) {
-                // Taken, but in another session than the candidate's: nobody would notice if this one ended.
+                // TermTaken, but in another session than the candidate's: nobody would notice if this one ended.
                 if !candidate.starts_with(self.session.nonce()) {
                     return Ok(None);
                 }
@@ -200,18 +200,18 @@ async fn take_once(
     node: &str,
     data: &[u8],
     version: i32,
-) -> Result<Taken, zk::Error> {
+) -> Result<TermTaken, zk::Error> {
     let mut writer = client.new_multi_writer();
     writer.add_check_version(candidate, -1)?;
     writer.add_set_data(node, data, Some(version))?;
     match writer.commit().await {
         Ok(results) => match results.last() {
-            Some(MultiWriteResult::SetData { stat }) => Ok(Taken::Yes { version: stat.version }),
+            Some(MultiWriteResult::SetData { stat }) => Ok(TermTaken::Yes { version: stat.version }),
             // Whatever it says: the node is read again.
-            _ => Ok(Taken::Overtaken),
+            _ => Ok(TermTaken::Overtaken),
         },
-        Err(MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => Ok(Taken::NoCandidate),
-        Err(MultiWriteError::OperationFailed { index: 1, source: zk::Error::BadVersion }) => Ok(Taken::Overtaken),
+        Err(MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => Ok(TermTaken::NoCandidate),
+        Err(MultiWriteError::OperationFailed { index: 1, source: zk::Error::BadVersion }) => Ok(TermTaken::Overtaken),
         Err(error) => Err(error.into()),
     }
 }

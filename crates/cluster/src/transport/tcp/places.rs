@@ -8,11 +8,11 @@ use tokio::sync::oneshot;
 
 pub(super) struct Places {
     limit: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<Occupied>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Occupied {
     next: u64,
     /// Oldest first. Whoever loses the place hears that the other end is gone.
     places: VecDeque<(u64, oneshot::Sender<()>)>,
@@ -42,7 +42,7 @@ impl Places {
         Place { places: self.clone(), number, taken_away }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, Occupied> {
         // Nothing panics while it is held.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }

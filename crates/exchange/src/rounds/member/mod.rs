@@ -414,14 +414,14 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Share;
+    use super::super::StepSize;
     use super::super::plan::Blame;
     use super::*;
 
     #[test]
     fn who_is_slow_is_not_asked_again_and_who_is_silent_is() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
-        let plan = Plan::begin(0, 5, Schedule::new(40, 1, Share::Each(2)));
+        let plan = Plan::begin(0, 5, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn a_state_is_given_once_for_every_link() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
-        let plan = Plan::begin(0, 1, Schedule::new(40, 1, Share::Each(2)));
+        let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 1, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Share, Slice, Slots, Term, ViewNumber};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Slice, Slots, StepSize, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
 /// Counts what a member computes.
@@ -26,7 +26,7 @@ pub struct MemberOptions {
     /// Whether the next round is computed while the last one is still summed.
     pub overlap: bool,
     /// In `shared`: examples of a step.
-    pub share: Share,
+    pub share: StepSize,
     /// In `shared`: steps that a member may be ahead of what the others have taken of it; then it waits for them.
     pub max_ahead: u64,
     /// In `shared`: own messages that not everybody has taken, at most.
@@ -45,7 +45,7 @@ impl MemberOptions {
             save_every: None,
             straggler_limit: None,
             overlap: false,
-            share: Share::Each(1),
+            share: StepSize::Each(1),
             max_ahead: 4,
             window_messages: 4096,
             window_bytes: 64 << 20,

@@ -16,7 +16,7 @@ use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
-    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Share, Slots, Term, Told,
+    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots, StepSize, Term, Told,
     ViewNumber,
 };
 
@@ -24,7 +24,7 @@ use crate::rounds::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharingOptions {
     /// Examples of a step.
-    pub share: Share,
+    pub share: StepSize,
     /// Steps of a lease; fewer near the end of an epoch.
     pub steps_per_lease: u64,
     /// A checkpoint after so many examples, and at the end of an epoch.

@@ -12,8 +12,8 @@ fn master() -> Master {
         overlap: false,
         data: DATA,
     };
-    let sharing = SharingOptions { share: Share::Each(2), steps_per_lease: 2, save_every: None };
-    Master::new(options, sharing, 1, 0, Schedule::new(40, 1, Share::Each(2)), 0)
+    let sharing = SharingOptions { share: StepSize::Each(2), steps_per_lease: 2, save_every: None };
+    Master::new(options, sharing, 1, 0, Schedule::new(40, 1, StepSize::Each(2)), 0)
 }
 
 fn says(master: &mut Master, member: Incarnation, report: Report) -> Vec<MasterAction> {
@@ -92,7 +92,7 @@ fn a_checkpoint_with_fewer_examples_is_taken_when_no_more_is_left() {
 fn takes_fewer_examples(less: u64) {
     let mut master = three();
     let rest_of = |examples| {
-        let mut rest = Schedule::new(40, 1, Share::Each(2));
+        let mut rest = Schedule::new(40, 1, StepSize::Each(2));
         rest.take_some(examples);
         rest
     };

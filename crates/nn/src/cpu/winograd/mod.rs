@@ -21,7 +21,7 @@ use std::ops::Range;
 use multiply::{Blocks, Correlate, Multiply, SPARE, Then};
 use tiles::{Grid, Lines, PANEL, POINTS};
 use transform::SIDE;
-use weights::Way;
+use weights::Direction;
 
 use super::dense::sum_columns;
 use super::dispatch::Instructions;
@@ -216,7 +216,7 @@ pub(super) fn forward(instructions: Instructions, winograd: &Winograd, relu: boo
     let lines = take(&mut scratch, winograd.lines(strips));
     let [v, m] = winograd.points(strips);
     let [v, sums] = [v, size * m].map(|floats| take(&mut scratch, floats));
-    weights::transform(Way::ToPoints, conv.window.kernel[0], winograd.weights(), pass.weights, u);
+    weights::transform(Direction::ToPoints, conv.window.kernel[0], winograd.weights(), pass.weights, u);
     let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * filters);
     let images = pass.x[..pass.examples * inputs].chunks(lanes * inputs);
     for (x, y) in images.zip(pass.y.chunks_mut(lanes * outputs)) {
@@ -268,7 +268,7 @@ pub(super) fn backward(instructions: Instructions, winograd: &Winograd, pass: &m
         for (from, to) in pass.weights.chunks_exact(weights).zip(turned.chunks_exact_mut(weights)) {
             pack_transposed(instructions, from, filters, 0..channels, 0..filters, channels, to);
         }
-        weights::transform(Way::ToPoints, taps, weights, turned, u);
+        weights::transform(Direction::ToPoints, taps, weights, turned, u);
     }
     at_points.fill(0.0);
     let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * filters);
@@ -317,7 +317,7 @@ pub(super) fn backward(instructions: Instructions, winograd: &Winograd, pass: &m
             }
         }
     }
-    weights::transform(Way::ToTaps, taps, blocks.point(), at_points, at_cells);
+    weights::transform(Direction::ToTaps, taps, blocks.point(), at_points, at_cells);
     for (sums, dweights) in at_cells.chunks_exact(blocks.point()).zip(pass.dweights.chunks_exact_mut(weights)) {
         for (channel, row) in dweights.chunks_exact_mut(filters).enumerate() {
             blocks.copy_row(channel, sums, row);

@@ -9,7 +9,7 @@ const CHUNK: usize = 64;
 
 /// Which way.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// U = G w Gᵀ
     ToPoints,
     /// dw = Gᵀ dU G
@@ -17,14 +17,14 @@ pub(super) enum Way {
 }
 
 /// Transforms planes of `count` floats: one per tap on one side, one per point on the other.
-pub(super) fn transform(way: Way, taps: usize, count: usize, from: &[f32], to: &mut [f32]) {
-    let (inner, outer) = if way == Way::ToPoints { (taps, SIDE) } else { (SIDE, taps) };
+pub(super) fn transform(way: Direction, taps: usize, count: usize, from: &[f32], to: &mut [f32]) {
+    let (inner, outer) = if way == Direction::ToPoints { (taps, SIDE) } else { (SIDE, taps) };
     assert!(inner * inner * count <= from.len() && outer * outer * count <= to.len(), "a plane for each");
     vectorize(
         #[inline(always)]
         move || {
             let g = filter(taps);
-            let factor = |out: usize, k: usize| if way == Way::ToPoints { g[out][k] } else { g[k][out] };
+            let factor = |out: usize, k: usize| if way == Direction::ToPoints { g[out][k] } else { g[k][out] };
             let mut half = [[0.0f32; CHUNK]; SIDE];
             for start in (0..count).step_by(CHUNK) {
                 let len = CHUNK.min(count - start);

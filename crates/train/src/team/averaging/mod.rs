@@ -14,7 +14,7 @@ use replicas::{OuterState, Piece, Replicas};
 use super::common_work::CommonWork;
 use super::factor_board::WeightedFactors;
 use super::gate::Gate;
-use super::{Exchange, Exchanged, Memory, Step, Way};
+use super::{Exchange, Exchanged, Memory, Step, StepPlan};
 use crate::Error;
 
 /// Replicas that step on their own and become their mean every few steps, weighted by the examples that each has seen
@@ -223,12 +223,12 @@ impl Exchange for Averaging {
         Ok(())
     }
 
-    fn begin_step(&mut self, _: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error> {
+    fn begin_step(&mut self, _: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error> {
         (self.began, self.weight) = (Instant::now(), step.weight);
         Ok(match step.examples {
-            0 => Way::Not,
-            _ if self.steps_in_the_round() => Way::ByFactors(self),
-            _ => Way::Alone,
+            0 => StepPlan::Not,
+            _ if self.steps_in_the_round() => StepPlan::ByFactors(self),
+            _ => StepPlan::Alone,
         })
     }
 

@@ -19,7 +19,7 @@ pub use traffic::Traffic;
 use self::dump::Dump;
 use super::board::Board;
 use super::gate::Gate;
-use super::{Exchange, Exchanged, Memory, Step, Way};
+use super::{Exchange, Exchanged, Memory, Step, StepPlan};
 use crate::Error;
 
 /// Replicas that wait only for one that is far behind: each puts its update into a residual, sends what has grown large, and applies
@@ -29,7 +29,7 @@ use crate::Error;
 /// is in the residuals: nothing is lost.
 pub struct Shared {
     me: usize,
-    team: Arc<Team>,
+    team: Arc<Common>,
     combine: Combine,
     sum_beyond: usize,
     max_ahead: u64,
@@ -40,7 +40,7 @@ pub struct Shared {
 }
 
 /// What all replicas share.
-struct Team {
+struct Common {
     gate: Arc<Gate>,
     inboxes: Vec<Sender<Arc<[u8]>>>,
     /// By replica: the step of the run that it is at.
@@ -65,7 +65,7 @@ impl Shared {
     ) -> Result<Vec<Shared>, Error> {
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..replicas).map(|_| unbounded()).unzip();
         let board = || Board::new(replicas);
-        let team = Arc::new(Team {
+        let team = Arc::new(Common {
             gate: gate.clone(),
             inboxes,
             positions: (0..replicas).map(|_| AtomicU64::new(0)).collect(),
@@ -150,7 +150,7 @@ impl Exchange for Shared {
         self.sender.resume(kept, self.me, self.team.inboxes.len())
     }
 
-    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<Way<'_>, Error> {
+    fn begin_step(&mut self, state: &mut State, step: &Step<'_>) -> Result<StepPlan<'_>, Error> {
         let iteration = step.progress.iteration;
         self.tell_position(iteration);
         let team = &self.team;
@@ -159,10 +159,10 @@ impl Exchange for Shared {
         self.receive(&mut state.parameters, &mut state.gradient)?;
         if step.examples == 0 {
             // A replica without examples has no update, not even that of its momentum.
-            return Ok(Way::Not);
+            return Ok(StepPlan::Not);
         }
         self.sender.begin(self.combine.share(1, self.team.inboxes.len() as u32), Encodes::Large)?;
-        Ok(Way::InParts(Handed::Update(step.progress), self))
+        Ok(StepPlan::InParts(Handed::Update(step.progress), self))
     }
 
     fn end_step(&mut self, _: &mut dyn PartwiseModel, state: &mut State, step: &Step<'_>) -> Result<Exchanged, Error> {
@@ -221,7 +221,7 @@ mod tests {
     use paceline_exchange::{Clipping, ThresholdPolicy};
     use paceline_model::{Batch, Error, Flat, Loss, Model, PartwiseModel, Progress, State};
 
-    use super::{Combine, Exchange, Exchanged, Gate, Shared, SharedOptions, Step, Way};
+    use super::{Combine, Exchange, Exchanged, Gate, Shared, SharedOptions, Step, StepPlan};
     use crate::team::Purpose;
 
     const LENGTH: usize = 1000;
@@ -272,7 +272,7 @@ mod tests {
     fn take_step(exchange: &mut Shared, state: &mut State, iteration: u64) -> Exchanged {
         let mut update = state.gradient.to_vec();
         match exchange.begin_step(state, &step_at(iteration)).expect("a whole gate") {
-            Way::InParts(_, take) => take.take(0..LENGTH, &mut update),
+            StepPlan::InParts(_, take) => take.take(0..LENGTH, &mut update),
             _ => panic!("an update is taken in parts"),
         }
         exchange.end_step(&mut NoModel, state, &step_at(iteration)).expect("a finite update")

@@ -51,7 +51,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often the master is told how training goes.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
-pub(super) struct Life<'a> {
+pub(super) struct EventLoop<'a> {
     transport: &'a mut TcpTransport,
     inbox: &'a Receiver<TransportEvent>,
     pub(super) options: &'a WorkerOptions,
@@ -99,7 +99,7 @@ struct Flow {
     reached: BTreeSet<Incarnation>,
 }
 
-impl<'a> Life<'a> {
+impl<'a> EventLoop<'a> {
     pub(super) fn new(
         transport: &'a mut TcpTransport,
         inbox: &'a Receiver<TransportEvent>,

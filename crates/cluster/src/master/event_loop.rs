@@ -43,7 +43,7 @@ fn unjudged(begun: &Begun) -> BTreeMap<Round, u64> {
 }
 
 /// Everything that a term needs.
-pub(super) struct Office<'a> {
+pub(super) struct EventLoop<'a> {
     pub trainer: &'a Trainer,
     pub text: &'a JobText,
     pub token: Option<&'a Token>,
@@ -107,7 +107,7 @@ pub(super) struct Term {
     pub(super) ended: Option<Option<String>>,
 }
 
-impl Office<'_> {
+impl EventLoop<'_> {
     pub(super) fn run(
         mut self,
         rules: MasterOptions,

@@ -1,0 +1,114 @@
+use std::path::PathBuf;
+
+use paceline_data::NormaliserKind;
+use serde::Deserialize;
+
+use crate::{CheckpointOptions, EarlyStopping, Error, Mode};
+
+/// How a run goes: what a job file says in its tables `data` and `train`, beside where the examples come from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainOptions {
+    /// Examples that one worker takes in one step.
+    pub batch: usize,
+    /// Examples that all workers take in one step together; stands in for `batch`.
+    pub global_batch: Option<usize>,
+    /// Replicas, each on a thread of its own.
+    pub workers: usize,
+    /// How replicas stay together.
+    pub mode: Mode,
+    /// Times that all examples are seen.
+    pub epochs: u64,
+    /// Ends the run after so many steps, even within an epoch.
+    pub steps: Option<u64>,
+    /// Whether every epoch has an order of its own.
+    pub shuffle: bool,
+    /// What the order depends on.
+    pub seed: u64,
+    /// Batches that are read ahead.
+    pub prefetch: usize,
+    /// What is done to the features; what suits the source if not set.
+    pub normaliser: Option<NormaliserKind>,
+    /// What an example of each class weighs.
+    pub class_weights: Option<Vec<f32>>,
+    /// Whether the model is judged on the test data.
+    pub evaluate: bool,
+    /// Epochs between two evaluations; the last one is judged anyway.
+    pub evaluate_every: u64,
+    /// When the run ends before its last epoch.
+    pub early_stopping: Option<EarlyStopping>,
+    /// Where the model and checkpoints go; nothing is written if not set.
+    #[serde(skip)]
+    pub output: Option<PathBuf>,
+    /// How often the run is saved, and what is kept.
+    pub checkpoint: CheckpointOptions,
+    /// Goes on from the checkpoint in the output folder.
+    #[serde(skip)]
+    pub resume: bool,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        Self {
+            batch: 128,
+            global_batch: None,
+            workers: 1,
+            mode: Mode::Solo,
+            epochs: 1,
+            steps: None,
+            shuffle: true,
+            seed: 0,
+            prefetch: 4,
+            normaliser: None,
+            class_weights: None,
+            evaluate: true,
+            evaluate_every: 1,
+            early_stopping: None,
+            output: None,
+            checkpoint: CheckpointOptions::default(),
+            resume: false,
+        }
+    }
+}
+
+impl TrainOptions {
+    /// Fails with the setting that makes no sense.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bad = |setting, expected, found: String| Err(Error::BadSetting { setting, expected, found });
+        self.mode.check(self.workers)?;
+        self.checkpoint.validate()?;
+        self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        if self.evaluate_every == 0 {
+            return bad("train.evaluate_every", "at least 1; `train.evaluate = false` for never", "0".into());
+        }
+        if self.prefetch > MOST_PREFETCH {
+            return bad("train.prefetch", "at most 65,536", self.prefetch.to_string());
+        }
+        if self.batch == 0 {
+            return bad("data.batch", "at least 1", "0".into());
+        }
+        match self.global_batch.filter(|step| *step < self.workers) {
+            Some(step) => bad("data.global_batch", "at least one example for every worker", step.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Examples that all workers take in one step together.
+    pub fn step_examples(&self) -> usize {
+        self.global_batch.unwrap_or(self.batch.saturating_mul(self.workers))
+    }
+
+    /// Each step is spread over so many cores: the training is the same, only faster.
+    pub(crate) fn spread(&mut self, cores: usize) {
+        let step = self.global_batch.unwrap_or(self.batch);
+        self.workers = cores.min(step / LEAST_FOR_A_CORE).max(1);
+        self.mode = if self.workers == 1 { Mode::Solo } else { Mode::Sync };
+        self.global_batch = Some(step);
+    }
+}
+
+/// More batches than these read ahead help nobody, and room for them is made at once.
+const MOST_PREFETCH: usize = 65_536;
+
+/// A core gets at least so many examples of a step; fewer cost more than they gain.
+const LEAST_FOR_A_CORE: usize = 16;
