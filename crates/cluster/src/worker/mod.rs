@@ -3,14 +3,18 @@
 //! # Layout
 //!
 //! - [`run_worker`]: from one joining to the next.
-//! - `event_loop`: one incarnation: the loop that carries out what the rules decide.
+//! - `event_loop`: one incarnation, from joining to its end. `hearing`: what comes over links. `actions`: what the rules decide,
+//!   carried out. `flow`: parts of a round on their way.
 //! - `compute`: the thread with the replica. `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `prepare`: the job and the data, read beside the loop.
 
+mod actions;
 mod chunks;
 mod compute;
 mod event_loop;
+mod flow;
+mod hearing;
 mod links;
 mod prepare;
 mod rounds;
