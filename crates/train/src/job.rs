@@ -154,7 +154,9 @@ impl Job {
             options.seed = network.seed;
         }
         match (has_workers, has_mode) {
-            (false, true) if options.mode != Mode::Solo => options.workers = cores(),
+            (false, true) if options.mode != Mode::Solo => {
+                options.workers = cores().min(options.global_batch.unwrap_or(usize::MAX)).max(1);
+            }
             (true, false) if options.workers != 1 => options.mode = Mode::Sync,
             _ => {}
         }

@@ -143,6 +143,7 @@ fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     assert_eq!(team("mode = \"solo\"", &["data.batch=64"]), (1, Mode::Solo));
     assert_eq!(team("workers = 3", &[]), (3, Mode::Sync));
     assert_eq!(team("mode = \"sync\"", &[]), (cores, Mode::Sync));
+    assert_eq!(team("mode = \"sync\"", &["data.global_batch=1"]), (1, Mode::Sync), "no more than there are examples");
     assert_eq!(team("mode = \"averaging\"\nworkers = 2", &[]), (2, averaging(3, None)));
     let table = "mode = { averaging = { frequency = 9, average_updater = false } }\nworkers = 2";
     assert_eq!(team(table, &[]), (2, averaging(9, Some(false))));
