@@ -19,7 +19,8 @@ def main() -> int:
     parser.add_argument("master", nargs=argparse.REMAINDER, help="what the master is told")
     options = parser.parse_args()
     command = [options.binary, "master", *options.master, "--min-workers", str(options.workers)]
-    command += ["--status", "none", "--events", "json"]
+    # Whoever is stopped while others have their turn has not gone.
+    command += ["--silence-limit", "60", "--status", "none", "--events", "json"]
     master = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     workers: list[subprocess.Popen[bytes]] = []
     for line in master.stdout or ():
