@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ CASES = (
 def main() -> None:
     options = parse_options()
     two_cores()  # fail before anything is built
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as after Ctrl-C, with nothing left behind
     python = None
     if not options.no_peer:
         python = existing_venv(options.venv) if options.venv else prepare_venv(BENCH / ".venv")
