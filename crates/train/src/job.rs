@@ -7,6 +7,7 @@ use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::sync::cores;
 use crate::{Error, Mode, TrainOptions, Trainer};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
@@ -39,11 +40,6 @@ pub struct DataConfig {
     /// Without `test`: the share of the training data that is set aside for it, drawn by the seed.
     #[serde(default)]
     pub test_share: Option<f64>,
-}
-
-/// Cores that control groups and affinity leave to this process.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 const SECTIONS: [&str; 3] = ["data", "network", "train"];

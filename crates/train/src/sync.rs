@@ -12,7 +12,7 @@ pub(crate) const LOOKS: u32 = 1000;
 /// How often it then offers the core to others who need it, such as the loaders; nobody does most of the time.
 pub(crate) const OFFERS: u32 = 10_000;
 
-/// Cores that this process may use.
+/// Cores that control groups and affinity leave to this process.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

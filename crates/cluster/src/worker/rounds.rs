@@ -72,8 +72,9 @@ impl Rounds {
 
     /// A chunk of a contribution has come, one of so many. Says whether they are all here.
     pub(super) fn take(&mut self, key: RoundKey, from: Incarnation, chunk: Option<Chunk>, of: usize) -> bool {
-        let none = self.none();
-        let (chunks, expected) = self.contributions.entry((key.0, key.1, from)).or_insert_with(|| (none, of));
+        let count = self.cut.count();
+        let (chunks, expected) =
+            self.contributions.entry((key.0, key.1, from)).or_insert_with(|| (vec![None; count], of));
         *expected = of;
         if let Some(chunk) = chunk {
             let index = chunk.index;
@@ -94,9 +95,8 @@ impl Rounds {
     }
 
     fn put_sum(&mut self, key: RoundKey, chunk: Chunk) {
-        let none = self.none();
-        let index = chunk.index;
-        self.sums.entry(key).or_insert(none)[index] = Some(chunk);
+        let (count, index) = (self.cut.count(), chunk.index);
+        self.sums.entry(key).or_insert_with(|| vec![None; count])[index] = Some(chunk);
     }
 
     /// Sums a chunk of all members' contributions, if all of them are here and it was not summed.

@@ -82,7 +82,7 @@ pub struct InferenceBuilder {
 
 impl InferenceBuilder {
     pub(super) fn new(model: ModelFile) -> Self {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = crate::sync::cores();
         Self { model, workers, mode: InferenceMode::default() }
     }
 

@@ -148,8 +148,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let deal = deal(options, cores);
+    let deal = deal(options, crate::sync::cores());
     Ok(Team { members, gate, deal, stride: options.mode.stride(), halt: halt.clone() })
 }
 
