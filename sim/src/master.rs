@@ -181,7 +181,9 @@ impl World {
             MasterAction::End(error) => {
                 if term == self.disk.term {
                     let (round, state) = (self.disk.round, self.disk.state.clone());
-                    let members = self.master(pid).machine.view().1.to_vec();
+                    let process = self.master(pid);
+                    let is_here = |member: &&Incarnation| process.members.contains_key(member);
+                    let members: Vec<_> = process.machine.view().1.iter().filter(is_here).copied().collect();
                     self.watch.ended(self.now, error, round, &state);
                     if self.rules == Rules::Sharing {
                         let live = self.workers.iter().filter(|(pid, _)| !self.dead.contains(pid));
@@ -217,6 +219,7 @@ impl World {
         self.disk.state = state.clone();
         self.disk.rest = rest;
         self.master(pid).checkpoint = (round, state);
+        self.tell_master(pid, MasterEvent::Persisted(round));
     }
 
     fn hear_told(&mut self, pid: Pid, told: Told) {

@@ -445,9 +445,10 @@ impl EventLoop<'_> {
                         }
                     }
                     MasterAction::Persist { round, rest } => {
-                        if let Err(reason) = self.persist(term, round, rest, tell)? {
-                            events.push(MasterEvent::SaveFailed(round, reason));
-                        }
+                        events.push(match self.persist(term, round, rest, tell)? {
+                            Ok(()) => MasterEvent::Persisted(round),
+                            Err(reason) => MasterEvent::SaveFailed(round, reason),
+                        });
                     }
                     MasterAction::Discard(round) => drop(term.states.remove(&round)),
                     MasterAction::SetTimer(at) => term.timer = Some(term.timer.map_or(at, |timer| timer.min(at))),
@@ -468,7 +469,7 @@ impl EventLoop<'_> {
         rest: Schedule,
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Result<(), String>, ClusterError> {
-        let Some(bytes) = term.states.remove(&round) else { return Ok(Err("its state did not arrive".into())) };
+        let Some(bytes) = term.states.get(&round).cloned() else { return Ok(Err("its state did not arrive".into())) };
         let (state, velocity) = match self.keep.state(self.trainer, &self.mode, &bytes) {
             Ok(read) => read,
             Err(reason) => return Ok(Err(reason)),
@@ -491,6 +492,7 @@ impl EventLoop<'_> {
             Err(error) => return Ok(Err(error.to_string())),
         }
         self.keep.tidy(&path);
+        term.states.remove(&round);
         term.saved = Some(Instant::now());
         board::saved(self.board, round, &path);
         term.checkpoint = (round, bytes);

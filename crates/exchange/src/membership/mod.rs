@@ -2,9 +2,11 @@
 
 mod edges;
 mod roster;
+mod saving;
 mod touch;
 
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
 pub(crate) use roster::{Fault, Patience, Roster, Waiting};
+pub(crate) use saving::Saving;
 pub(crate) use touch::Touch;

@@ -208,6 +208,11 @@ impl Schedule {
         self.pace = self.pace.saturating_sub(parts(examples, step));
     }
 
+    /// Whether nothing is left of any epoch.
+    pub fn is_done(&self) -> bool {
+        self.left() == 0 && self.epoch + 1 >= self.epochs
+    }
+
     /// The epoch that is being taken.
     pub fn epoch(&self) -> u64 {
         self.epoch

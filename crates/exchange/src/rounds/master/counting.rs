@@ -4,7 +4,7 @@ use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
 use crate::planted::has;
-use crate::rounds::{Incarnation, Round, Schedule, Told};
+use crate::rounds::{Incarnation, Now, Round, Schedule, Told};
 
 impl Master {
     /// A state that arrived for a round that did not come to be, or is no news.
@@ -63,12 +63,12 @@ impl Master {
 
     /// When nothing is left to do, or the end was asked for, the state of the last round is the model.
     pub(super) fn end_if_done(&mut self) {
-        if self.stage != Stage::Running || !(self.is_done() || self.stop_asked) {
+        if self.stage != Stage::Running || !(self.is_done() || self.stop_asked.is_some()) {
             return;
         }
-        if self.saved.0 == self.counted {
+        if self.saving.round() == self.counted {
             self.end(None);
-        } else if !self.last_state_asked {
+        } else if self.saving.newest().0 < self.counted && !self.last_state_asked {
             self.last_state_asked = true;
             self.ask_for_state();
         }
@@ -97,7 +97,7 @@ impl Master {
             // The same state once more: it waits to be counted.
             return;
         }
-        let is_news = round > self.saved.0 && self.arrived.as_ref().is_none_or(|(before, _)| *before < round);
+        let is_news = round > self.saving.newest().0 && self.arrived.as_ref().is_none_or(|(before, _)| *before < round);
         if !self.roster.contains(member) || !is_news {
             self.actions.push(MasterAction::Discard(round));
             return;
@@ -109,22 +109,47 @@ impl Master {
     }
 
     pub(super) fn publish(&mut self) {
+        if self.saving.is_busy() {
+            return;
+        }
         if let Some((round, rest)) = self
             .arrived
             .take_if(|(round, _)| *round <= self.counted || has(self.planted, Planted::PublishesBeforeAllAreDone))
         {
-            self.saved_before = std::mem::replace(&mut self.saved, (round, rest.clone()));
-            self.actions.push(MasterAction::Persist { round, rest });
-            if self.stop_asked {
-                self.end(None);
+            self.actions.push(self.saving.begin(round, rest));
+        }
+    }
+
+    pub(super) fn take_persisted(&mut self, round: Round) {
+        if self.saving.persisted(round) {
+            self.publish();
+            match self.stage {
+                Stage::Waiting(_) => self.end_if_saved(),
+                _ if self.stop_asked.is_some_and(|asked| round >= asked.min(self.counted)) => self.end(None),
+                _ => self.end_if_done(),
             }
         }
     }
 
-    pub(super) fn take_failure(&mut self, round: Round, reason: String) {
-        if self.saved.0 == round {
-            self.saved = self.saved_before.clone();
+    /// Too few are here. Ends if the newest checkpoint is the last, or if the end was asked for and the master holds no newer state.
+    pub(super) fn end_if_saved(&mut self) {
+        if self.saving.rest().is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
+            self.end(None);
         }
-        self.actions.push(MasterAction::Tell(Told::NotSaved { round, reason }));
+    }
+
+    pub(super) fn take_failure(&mut self, round: Round, reason: String, now: Now) {
+        if !self.saving.failed(round, now) {
+            return;
+        }
+        self.actions.push(MasterAction::Tell(Told::NotSaved { round, reason: reason.clone() }));
+        let is_last = self.stop_asked.is_some() || self.saving.newest().1.is_done();
+        if is_last && self.saving.is_hopeless() {
+            self.end(Some(format!("the last state, of round {round}, could not be saved: {reason}")));
+        }
+    }
+
+    pub(super) fn save_again(&mut self, now: Now) {
+        self.actions.extend(self.saving.try_again(now));
     }
 }

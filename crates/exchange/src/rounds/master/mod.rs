@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
+use crate::membership::{Edges, Fault, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
@@ -45,10 +45,8 @@ pub struct Master {
     done: BTreeMap<Incarnation, Round>,
     /// Every member has said so of this round, and it is counted.
     counted: Round,
-    /// The newest checkpoint, and what is left behind it.
-    saved: (Round, Schedule),
-    /// The one before, should the newest not have come to be.
-    saved_before: (Round, Schedule),
+    /// The newest checkpoint, and the next.
+    saving: Saving,
     /// A state that has arrived for a round that is not counted yet.
     arrived: Option<(Round, Schedule)>,
     /// Whether the newest view was asked for the last state.
@@ -62,7 +60,8 @@ pub struct Master {
     /// Pairs that could not reach each other.
     edges: Edges,
     paused: bool,
-    stop_asked: bool,
+    /// The end was asked for when this round was the last that counted.
+    stop_asked: Option<Round>,
     actions: Vec<MasterAction>,
     planted: Option<Planted>,
 }
@@ -79,8 +78,7 @@ impl Master {
             plans: vec![Plan::begin(0, round + 1, rest.clone())],
             done: BTreeMap::new(),
             counted: round,
-            saved: (round, rest.clone()),
-            saved_before: (round, rest),
+            saving: Saving::new(round, rest),
             arrived: None,
             last_state_asked: false,
             gone: BTreeMap::new(),
@@ -88,7 +86,7 @@ impl Master {
             waited: BTreeMap::new(),
             edges: Edges::default(),
             paused: false,
-            stop_asked: false,
+            stop_asked: None,
             actions: Vec::new(),
             planted: None,
         }
@@ -130,7 +128,7 @@ impl Master {
 
     /// What was left to do at the newest checkpoint.
     pub fn rest(&self) -> Schedule {
-        self.saved.1.clone()
+        self.saving.rest().clone()
     }
 
     /// What this state is called.
@@ -154,6 +152,7 @@ impl Master {
         if self.stage != Stage::Ended {
             self.happen(event, now);
             self.find_silent(now);
+            self.save_again(now);
             self.wait_for_enough(now);
             self.set_timer(now);
         }
@@ -175,8 +174,9 @@ impl Master {
             MasterEvent::StateArrived(member, round, rest) => self.take_state(member, round, rest),
             // Of the other mode.
             MasterEvent::SharedStateArrived { round, .. } => self.actions.push(MasterAction::Discard(round)),
-            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason),
-            MasterEvent::Asked(operator) => self.obey(operator),
+            MasterEvent::Persisted(round) => self.take_persisted(round),
+            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason, now),
+            MasterEvent::Asked(operator) => self.obey(operator, now),
             MasterEvent::Tick => {}
         }
     }
@@ -244,7 +244,7 @@ impl Master {
         }
     }
 
-    fn obey(&mut self, operator: Operator) {
+    fn obey(&mut self, operator: Operator, now: Now) {
         match operator {
             Operator::Pause | Operator::Resume => {
                 self.paused = operator == Operator::Pause;
@@ -252,11 +252,12 @@ impl Master {
             }
             Operator::Save => self.ask_for_state(),
             Operator::Stop => {
-                self.stop_asked = true;
+                self.stop_asked.get_or_insert(self.counted);
                 match self.stage {
                     Stage::Running => self.end_if_done(),
-                    // Nobody holds more than the last checkpoint, or nobody may ever come.
-                    _ => self.end(None),
+                    // Whoever is here holds more than the last checkpoint, perhaps.
+                    Stage::Waiting(_) => self.prepare("the run is to stop".into(), now),
+                    Stage::Preparing { .. } | Stage::Ended => {}
                 }
             }
         }
@@ -286,7 +287,7 @@ impl Master {
             Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
             _ => None,
         };
-        if let Some(at) = silence.into_iter().chain(waiting).min() {
+        if let Some(at) = silence.into_iter().chain(waiting).chain(self.saving.next()).min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }

@@ -15,15 +15,14 @@ impl Master {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        if self.roster.ready().len() < self.options.min_workers.max(1) {
-            if self.stop_asked {
-                // Nobody may ever come, and the last checkpoint is there.
-                return self.end(None);
-            }
+        let ready = self.roster.ready().len();
+        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
+        if ready < needed {
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
-            return;
+            // Nobody may ever come, and all that there is may be saved.
+            return self.end_if_saved();
         }
         self.view += 1;
         for member in self.roster.ready() {
@@ -136,7 +135,8 @@ impl Master {
 
     /// Back to the checkpoint: what was counted since is done again.
     pub(super) fn roll_back(&mut self) -> Round {
-        let (round, mut rest) = self.saved.clone();
+        let (round, rest) = self.saving.newest();
+        let mut rest = rest.clone();
         if self.plans.last().is_some_and(|plan| !plan.members.is_empty()) {
             let aside = rest.set_aside();
             self.actions.push(MasterAction::Tell(Told::RolledBack { to: round, from: self.counted, aside }));
@@ -147,7 +147,7 @@ impl Master {
                 self.actions.push(MasterAction::Tell(Told::SetAside { epoch, spans: aside }));
             }
         }
-        self.saved.1 = rest.clone();
+        self.saving.correct(rest.clone());
         self.drop_arrived(|_| true);
         self.waited.clear();
         if !self.has(Planted::KeepsTheCountAtARollBack) {

@@ -49,10 +49,10 @@ pub enum MasterEvent {
     Arriving(Incarnation),
     /// The link to a member is gone.
     LinkLost(Incarnation, String),
-    /// The state of a round has arrived from a member, with what is left behind it; the driver holds it, safe on the disk.
+    /// The state of a round has arrived from a member, with what is left behind it; the driver holds it.
     StateArrived(Incarnation, Round, Schedule),
     /// In `shared`: a state has arrived from a member in a view, for a checkpoint of an epoch, with the messages that are in it; the
-    /// driver holds it, safe on the disk, under the number of examples that are in it.
+    /// driver holds it under the number of examples that are in it.
     SharedStateArrived {
         /// Who.
         member: Incarnation,
@@ -65,7 +65,9 @@ pub enum MasterEvent {
         /// The messages.
         vector: Vec<(Incarnation, Have)>,
     },
-    /// The checkpoint of a round could not be published; the one before stays.
+    /// The checkpoint of a round stands on the disk, and is published.
+    Persisted(Round),
+    /// The checkpoint of a round could not be published; the one before stays. The driver keeps the state.
     SaveFailed(Round, String),
     /// An operator asks.
     Asked(Operator),
@@ -73,14 +75,15 @@ pub enum MasterEvent {
     Tick,
 }
 
-/// What a master does. Carried out in order; a `Persist` stands on the disk before what follows it.
+/// What a master does. Carried out in order; a `Persist` is answered when it has come to an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MasterAction {
     /// Says something to a member.
     Send(Incarnation, ToMember),
     /// Ends the link to a member.
     Close(Incarnation),
-    /// Publishes the state of a round, which has arrived, as the newest checkpoint, with what is left to do.
+    /// Publishes the state of a round, which has arrived, as the newest checkpoint, with what is left to do. Answered by
+    /// [`MasterEvent::Persisted`] or [`MasterEvent::SaveFailed`]; until it is persisted, the driver keeps the state.
     Persist {
         /// The round.
         round: Round,

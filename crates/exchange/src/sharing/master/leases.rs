@@ -36,7 +36,7 @@ impl Master {
     pub(super) fn count(&mut self, member: Incarnation, epoch: u64, spans: Vec<Span>) {
         self.counted += spans.iter().map(Span::len).sum::<u64>();
         self.tell(Told::Shared { member, epoch, spans, counted: self.counted });
-        if self.sharing.save_every.is_some_and(|every| self.counted >= self.saved.0 + every) {
+        if self.sharing.save_every.is_some_and(|every| self.counted >= self.saving.newest().0 + every) {
             self.save_wanted = true;
         }
     }
@@ -53,7 +53,8 @@ impl Master {
     }
 
     fn grant(&mut self) {
-        let may = matches!(self.stage, Stage::Running | Stage::Preparing { .. }) && !self.paused && !self.stop_asked;
+        let may =
+            matches!(self.stage, Stage::Running | Stage::Preparing { .. }) && !self.paused && self.stop_asked.is_none();
         while let Some(member) = self.hungry.first().copied().filter(|_| may) {
             // Short leases near the end, so that nobody waits long for the last one.
             let part = self.part_of(member);
@@ -115,8 +116,8 @@ impl Master {
             return false;
         }
         self.tell(Told::EpochDone { epoch: self.schedule.epoch(), round: self.counted });
-        let is_saved = self.saved.0 == self.counted && self.saved.1.left() == 0;
-        self.save_wanted |= !is_saved;
+        let (round, rest) = self.saving.newest();
+        self.save_wanted |= round != self.counted || rest.left() > 0;
         self.asked = None;
         self.is_done = !self.schedule.next_epoch();
         if !self.is_done {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Patience, Roster, Waiting};
+use crate::membership::{Edges, Fault, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -96,8 +96,8 @@ pub struct Master {
     next_lease: LeaseId,
     /// Examples that count, of all epochs.
     counted: Round,
-    saved: (Round, Schedule),
-    saved_before: (Round, Schedule),
+    /// The newest checkpoint, and the next.
+    saving: Saving,
     /// Whether a checkpoint is wanted, and who was asked for its state.
     save_wanted: bool,
     asked: Option<Incarnation>,
@@ -110,7 +110,8 @@ pub struct Master {
     edges: Edges,
     is_done: bool,
     paused: bool,
-    stop_asked: bool,
+    /// The end was asked for when so many examples counted.
+    stop_asked: Option<Round>,
     actions: Vec<MasterAction>,
     planted: Option<Planted>,
 }
@@ -140,8 +141,7 @@ impl Master {
             hungry: BTreeSet::new(),
             next_lease: 0,
             counted: round,
-            saved: (round, rest.clone()),
-            saved_before: (round, rest),
+            saving: Saving::new(round, rest),
             save_wanted: false,
             asked: None,
             former: BTreeMap::new(),
@@ -150,7 +150,7 @@ impl Master {
             edges: Edges::default(),
             is_done: false,
             paused: false,
-            stop_asked: false,
+            stop_asked: None,
             actions: Vec::new(),
             planted: None,
         }
@@ -205,7 +205,7 @@ impl Master {
 
     /// What was left to do at the newest checkpoint.
     pub fn rest(&self) -> Schedule {
-        self.saved.1.clone()
+        self.saving.rest().clone()
     }
 
     /// What this state is called.
@@ -224,6 +224,7 @@ impl Master {
         if self.stage != Stage::Ended {
             self.happen(event, now);
             self.find_silent(now);
+            self.actions.extend(self.saving.try_again(now));
             self.begin_when_gathered(now);
             self.wait_for_enough(now);
             self.go_on();
@@ -249,8 +250,9 @@ impl Master {
             }
             // Of the other modes.
             MasterEvent::StateArrived(_, round, _) => self.actions.push(MasterAction::Discard(round)),
-            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason),
-            MasterEvent::Asked(operator) => self.obey(operator),
+            MasterEvent::Persisted(round) => self.take_persisted(round),
+            MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason, now),
+            MasterEvent::Asked(operator) => self.obey(operator, now),
             MasterEvent::Tick => {}
         }
     }
@@ -355,7 +357,7 @@ impl Master {
         }
     }
 
-    fn obey(&mut self, operator: Operator) {
+    fn obey(&mut self, operator: Operator, now: Now) {
         match operator {
             Operator::Pause | Operator::Resume => {
                 self.paused = operator == Operator::Pause;
@@ -363,11 +365,13 @@ impl Master {
             }
             Operator::Save => self.save_wanted = true,
             Operator::Stop => {
-                self.stop_asked = true;
+                self.stop_asked.get_or_insert(self.counted);
                 self.save_wanted = true;
-                // Nobody holds more than the last checkpoint, or nobody may ever come.
-                if self.stage != Stage::Running || self.counted == self.saved.0 {
-                    self.end(None);
+                match self.stage {
+                    Stage::Running if self.counted == self.saving.round() => self.end(None),
+                    // Whoever is here holds more than the last checkpoint, perhaps.
+                    Stage::Waiting(_) => self.prepare("the run is to stop".into(), now),
+                    Stage::Running | Stage::Preparing { .. } | Stage::Ended => {}
                 }
             }
         }
@@ -410,7 +414,7 @@ impl Master {
         };
         let gathered = self.gathers_until.filter(|at| self.view == 0 && now < *at);
         let silence = self.roster.next_silence(self.options.silence_limit);
-        if let Some(at) = silence.into_iter().chain(waiting).chain(gathered).min() {
+        if let Some(at) = silence.into_iter().chain(waiting).chain(gathered).chain(self.saving.next()).min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 
 use super::super::message::Order;
-use super::{Have, Incarnation, Master, MasterAction, Planted, Round, Schedule, Stage, Told, ViewNumber};
+use super::{Have, Incarnation, Master, MasterAction, Now, Planted, Round, Schedule, Stage, Told, ViewNumber};
 
 impl Master {
     /// Asks somebody for a state if one is wanted; not twice.
     pub(super) fn ask_for_state(&mut self) {
-        if !self.save_wanted || self.asked.is_some() || self.stage != Stage::Running {
+        if !self.save_wanted || self.asked.is_some() || self.stage != Stage::Running || self.saving.is_busy() {
             return;
         }
         if let Some(member) = self.caught_up.first().copied() {
@@ -35,22 +35,18 @@ impl Master {
         let rest = self.rest_behind(vector);
         // Fewer examples and no more left: some of those that are in the last checkpoint were set aside since.
         let left = |rest: &Schedule| (Reverse(rest.epoch()), rest.left());
-        let (found, saved) = (left(&rest), left(&self.saved.1));
-        let is_news = round > self.saved.0 || found < saved || (round < self.saved.0 && found == saved);
-        if !is_good || !is_news {
+        let (of, saved) = (self.saving.round(), left(self.saving.rest()));
+        let found = left(&rest);
+        let is_news = round > of || found < saved || (round < of && found == saved);
+        if !is_good || !is_news || self.saving.is_busy() {
             self.actions.push(MasterAction::Discard(round));
             return self.end_if_done();
         }
         for (origin, have) in vector {
             self.count_up_to(*origin, have.covered);
         }
-        self.saved_before = std::mem::replace(&mut self.saved, (round, rest.clone()));
         self.save_wanted = false;
-        self.actions.push(MasterAction::Persist { round, rest });
-        if self.stop_asked {
-            return self.end(None);
-        }
-        self.end_if_done();
+        self.actions.push(self.saving.begin(round, rest));
     }
 
     /// What is left to do behind a state that has these messages in it: what nobody was given, and what they do not cover.
@@ -69,12 +65,33 @@ impl Master {
         rest
     }
 
-    pub(super) fn take_failure(&mut self, round: Round, reason: String) {
-        if self.saved.0 == round {
-            self.saved = self.saved_before.clone();
+    pub(super) fn take_persisted(&mut self, round: Round) {
+        if self.saving.persisted(round) {
+            match self.stage {
+                Stage::Waiting(_) => self.end_if_saved(),
+                _ if self.stop_asked.is_some_and(|asked| round >= asked.min(self.counted)) => self.end(None),
+                _ if self.stop_asked.is_some() => self.save_wanted = true,
+                _ => self.end_if_done(),
+            }
         }
-        self.save_wanted = true;
-        self.tell(Told::NotSaved { round, reason });
+    }
+
+    pub(super) fn take_failure(&mut self, round: Round, reason: String, now: Now) {
+        if !self.saving.failed(round, now) {
+            return;
+        }
+        self.tell(Told::NotSaved { round, reason: reason.clone() });
+        let is_last = self.stop_asked.is_some() || self.is_done;
+        if is_last && self.saving.is_hopeless() {
+            self.end(Some(format!("the last state, of {round} examples, could not be saved: {reason}")));
+        }
+    }
+
+    /// Too few are here. Ends if the newest checkpoint is the last, or if the end was asked for and the master holds no newer state.
+    pub(super) fn end_if_saved(&mut self) {
+        if self.saving.rest().is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
+            self.end(None);
+        }
     }
 
     /// When everything is done and in the newest checkpoint, that is the model.
@@ -82,10 +99,11 @@ impl Master {
         if !self.is_done || self.stage != Stage::Running {
             return;
         }
-        if self.saved.0 == self.counted && self.saved.1.left() == 0 {
-            self.end(None);
-        } else {
+        let (round, rest) = self.saving.newest();
+        if round != self.counted || rest.left() > 0 {
             self.save_wanted = true;
+        } else if !self.saving.is_busy() {
+            self.end(None);
         }
     }
 }

@@ -101,7 +101,7 @@ fn takes_fewer_examples(less: u64) {
         .map(|member| (member, have(1, master.holdings[&member].leases.last().map_or(0, |lease| lease.id), 4)))
         .collect();
     let (view, given) = (master.view().0, master.holdings.values().flat_map(|h| &h.leases).map(Lease::examples).sum());
-    master.saved = (given + 2, rest_of(given - less));
+    master.saving = Saving::new(given + 2, rest_of(given - less));
     master.save_wanted = true;
     master.handle(MasterEvent::Tick, 2);
     let state = MasterEvent::SharedStateArrived { member, view, epoch: 0, round: given, vector };

@@ -17,15 +17,13 @@ impl Master {
             return;
         }
         let ready = self.roster.ready();
-        if ready.len() < self.options.min_workers.max(1) {
-            if self.stop_asked {
-                // Nobody may ever come, and the last checkpoint is there.
-                return self.end(None);
-            }
+        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
+        if ready.len() < needed {
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
-            return;
+            // Nobody may ever come, and all that there is may be saved.
+            return self.end_if_saved();
         }
         self.view += 1;
         let lost: Vec<Incarnation> = self.lost.keys().copied().collect();
@@ -121,7 +119,7 @@ impl Master {
                 addresses: members.iter().zip(&addresses).map(reached).collect(),
                 cuts: cuts.clone(),
                 donors: donors.clone(),
-                round: self.saved.0,
+                round: self.saving.newest().0,
                 former: was.and_then(|was| Some((was, self.cuts.get(&was).copied()?))),
             };
             self.order(*member, Order::View(Box::new(view)));
@@ -187,7 +185,8 @@ impl Master {
 
     /// Nobody holds anything but the master, whose checkpoint everybody starts from.
     fn roll_back(&mut self) {
-        let (round, mut rest) = self.saved.clone();
+        let (round, rest) = self.saving.newest();
+        let mut rest = rest.clone();
         let lost = std::mem::take(&mut self.lost);
         if self.counted > round || !lost.is_empty() {
             let aside = rest.set_aside();
@@ -214,7 +213,7 @@ impl Master {
         self.hungry.clear();
         // Their messages do not count any more, wherever they were cut.
         self.cuts.clear();
-        self.saved.1 = rest.clone();
+        self.saving.correct(rest.clone());
         self.schedule = rest;
         if !self.has(Planted::KeepsTheCountWhenAllAreLost) {
             self.counted = round;
