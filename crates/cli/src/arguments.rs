@@ -80,6 +80,9 @@ pub(crate) struct Master {
     /// A ZooKeeper that says who leads, as zk://host:port,host:port/path [default: the output folder says so]
     #[arg(long, value_name = "URL")]
     pub coordinator: Option<String>,
+    /// Begin anew where a run is already, also one that has ended: its model is replaced
+    #[arg(long)]
+    pub restart: bool,
     /// Workers that the run needs; with fewer it waits
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub min_workers: usize,

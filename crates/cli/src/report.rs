@@ -171,6 +171,11 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("listening on {address}; a worker joins with: paceline worker --join {join}{status}")
         }
         Event::Standby { .. } => "another master leads; this one takes over when it is gone".into(),
+        Event::AlreadyEnded { model } => {
+            format!(
+                "this run has ended, its model is `{model}`; begin anew with `--restart`, or with another `--output`"
+            )
+        }
         Event::Waiting { workers, needed } => format!("waiting for workers: {needed} needed, {workers} here"),
         Event::WorkerJoined { worker, address, workers } => {
             format!("worker {} joined from {address}; {workers} here", short(*worker))

@@ -44,6 +44,12 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
+    /// A run of another job is there already.
+    #[error("another run is there already: {what}; choose another `--output`, or begin anew with `--restart`")]
+    OtherRun {
+        /// What differs.
+        what: String,
+    },
     /// The run failed.
     #[error("{reason}")]
     RunFailed {

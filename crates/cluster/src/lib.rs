@@ -3,6 +3,7 @@
 //! # Layout
 //!
 //! - [`run_master`], [`run_worker`]: the two processes of a run.
+//! - [`loops`]: the same two as machines that are handed one input at a time, for other surroundings than real ones.
 //! - [`coordination`]: who leads a run, and where the others find it; by the files of a folder, or by a ZooKeeper.
 //! - [`tracker`]: the state of a run over HTTP, for people and for Prometheus.
 //! - [`transport`]: links between processes that carry frames, in memory or over TCP; nothing of it ever blocks.
@@ -21,6 +22,18 @@ pub mod transport;
 pub mod trust;
 pub mod wire;
 mod worker;
+
+/// Master and worker without their surroundings: no thread, no clock, no socket and no disk. `run_master` and `run_worker` drive
+/// them with real ones, the simulator with simulated ones.
+pub mod loops {
+    pub use crate::master::host::{
+        Answer, Begun, Checkpoint, Exported, Input as MasterInput, MasterHost, Operation, Unpublished,
+    };
+    pub use crate::master::judging::Kept;
+    pub use crate::master::master_loop::{MasterLoop, MasterSetup};
+    pub use crate::master::term::Term;
+    pub use crate::record::Record;
+}
 
 pub use error::ClusterError;
 pub use master::{LeadOptions, Outcome, run_master};

@@ -19,7 +19,7 @@ use crate::ClusterError;
 
 /// A file that grows, or nothing.
 #[derive(Default)]
-pub(crate) struct Record {
+pub struct Record {
     file: Option<BufWriter<File>>,
 }
 

@@ -36,6 +36,33 @@ pub struct JobText {
     pub settings: Vec<String>,
 }
 
+impl JobText {
+    /// As it is published.
+    pub fn published(&self) -> String {
+        serde_json::to_string(self).expect("words can be written")
+    }
+
+    /// What differs from a job that was published, if anything does.
+    pub fn differs(&self, published: &str) -> Option<String> {
+        let Ok(other) = serde_json::from_str::<JobText>(published) else {
+            return Some("its job cannot be read".into());
+        };
+        if self.settings != other.settings {
+            let of = |settings: &[String]| match settings {
+                [] => "none".to_owned(),
+                some => some.join(" "),
+            };
+            return Some(format!("its settings are {}, those given are {}", of(&other.settings), of(&self.settings)));
+        }
+        if self.text != other.text {
+            let lines = self.text.lines().zip(other.text.lines()).position(|(own, other)| own != other);
+            let line = lines.unwrap_or(self.text.lines().count().min(other.text.lines().count())) + 1;
+            return Some(format!("its job file differs from `{}` in line {line}", self.name));
+        }
+        (self.name != other.name).then(|| format!("its job is called `{}`, that given `{}`", other.name, self.name))
+    }
+}
+
 /// What master and workers say to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Word {

@@ -79,6 +79,11 @@ impl MasterRules {
         }
     }
 
+    /// What is left to do behind the newest state that the master holds, which may be on its way to the disk.
+    pub fn newest(&self) -> Schedule {
+        either!(self, machine => machine.newest())
+    }
+
     /// What was left to do at the newest checkpoint.
     pub fn rest(&self) -> Schedule {
         either!(self, machine => machine.rest())

@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         record: arguments.record.clone(),
         stops_on_poison: arguments.on_poison == OnPoison::Stop,
         output,
+        restarts: arguments.restart,
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
     };
     let stop = Stop::default();

@@ -434,8 +434,11 @@ fn a_run_ends_early_with_its_best_model_and_saves_by_the_clock() {
         assert!(folder.path().join("run/best.safetensors").exists());
         let saved = named(&events, "checkpoint").len();
         assert!(saved > named(&events, "epoch").len() + 2, "{mode}: {saved} checkpoints");
-        // It has ended: the same command does not go on with it.
-        let mut again = self::master(folder.path(), &[&["--mode", mode][..], &often].concat());
+        // It has ended: the same command says so, and begins anew only when it is told to.
+        let same = [&["--mode", mode][..], &often].concat();
+        let (status, events, errors) = self::master(folder.path(), &same).end();
+        assert_eq!((status, named(&events, "already_ended").len()), (Some(0), 1), "{errors}");
+        let mut again = self::master(folder.path(), &[&same[..], &["--restart"]].concat());
         assert_eq!(again.wait_for("started")["resumed_at"], 0);
         drop(again.kill());
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use embedded::Embedded;
 pub use error::{CoordinationError, Loss, Tried};
-pub use record::{RECORD_LIMIT, RunRecord};
+pub use record::{RECORD_LIMIT, RunRecord, RunStage};
 pub use zookeeper::{CONNECT_LIMIT, ZooKeeper, ZooKeeperAddress};
 
 /// What a candidate has when it leads.

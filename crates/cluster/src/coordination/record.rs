@@ -27,9 +27,27 @@ pub struct RunRecord {
     /// Where the last checkpoint lies.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// Whether the run has come to its end before its last epoch: then it does not go on from its checkpoint.
+    /// How far the run is.
     #[serde(default)]
-    pub has_ended: bool,
+    pub stage: RunStage,
+}
+
+/// How far a run is: it only ever goes on from one to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStage {
+    /// It trains.
+    #[default]
+    Running,
+    /// The checkpoint is the last; the model is still to be judged and written.
+    Trained,
+    /// The model is written. Nothing is left to do.
+    Ended {
+        /// Where it lies.
+        model: String,
+        /// What its bytes come to.
+        digest: String,
+    },
 }
 
 impl RunRecord {
@@ -76,7 +94,7 @@ mod tests {
             key: Some("ab".into()),
             job: "[data]\ntrain = \"é\"\n".into(),
             checkpoint: Some("runs/a".into()),
-            has_ended: true,
+            stage: RunStage::Ended { model: "runs/m".into(), digest: "cd".into() },
         };
         assert_eq!(RunRecord::decode(&record.encode().expect("small")).as_ref(), Ok(&record));
     }

@@ -2,7 +2,7 @@
 
 use paceline_exchange::rounds::{Now, Told};
 
-use super::event_loop::Term;
+use super::term::{Known, Term};
 use crate::tracker::{Board, CheckpointStatus, EvaluationStatus, MemberStatus, RunStatus, ThresholdStatus};
 
 /// Writes how things are, as often as the master looks around.
@@ -21,7 +21,7 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
             leases: term.machine.leases_out(id),
         })
         .collect();
-    let of = |(worker, known): (&u64, &super::event_loop::Known)| {
+    let of = |(worker, known): (&u64, &Known)| {
         let traffic = known.traffic?;
         let (threshold, residual) = (f64::from(traffic.threshold), traffic.residual_mass);
         Some(ThresholdStatus { worker: *worker, threshold, sparsity: traffic.sparsity, residual })
@@ -35,7 +35,7 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
         status.round = term.machine.counted();
         status.bytes_received = term.tally.bytes_sent;
         if let (Some(checkpoint), Some(saved)) = (&mut status.checkpoint, term.saved) {
-            checkpoint.seconds_ago = saved.elapsed().as_secs_f64();
+            checkpoint.seconds_ago = now.saturating_sub(saved) as f64 / 1e3;
         }
     });
 }

@@ -1,133 +1,203 @@
 //! How a run comes to its end: states are judged beside the training, and the last or the best of them is the model.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
+use bytes::Bytes;
 use paceline_exchange::rounds::{MasterEvent, Operator};
-use paceline_model::{Progress, State};
+use paceline_model::Progress;
 use paceline_train::{Event, ReplicaMode, Scores};
 
-use super::event_loop::{EventLoop, Term};
-use super::judging::best_path;
+use super::host::{Exported, MasterHost, Operation};
+use super::saving::Purpose;
+use super::term::Term;
 use super::{Outcome, board};
 use crate::ClusterError;
+use crate::coordination::RunStage;
 use crate::mode::name_of;
-use crate::transport::Transport;
 
-/// How long members have to hear that the run is over.
-const GOODBYE: Duration = Duration::from_millis(300);
+/// States that are judged at once. While so many are, epochs end unjudged.
+const JUDGED_AT_ONCE: usize = 4;
 
-impl EventLoop<'_> {
-    /// A state was judged: it may be the best so far, or a reason to end.
-    pub(super) fn take_scores(
+/// What is done when training has ended.
+pub(super) enum Closing {
+    /// What is still being judged may be the best.
+    WaitsForJudges,
+    /// That no more is trained is being published.
+    Publishing,
+    /// The last state is judged.
+    JudgesTheLast,
+    /// The model is written.
+    Exports(Option<Scores>),
+    /// That the run has ended is being published.
+    Ends(Box<(Exported, Option<Scores>)>),
+}
+
+impl Term {
+    /// Judges the state at the end of an epoch beside the training, when it has been published.
+    pub(super) fn judge_what_is_due(&mut self, host: &mut dyn MasterHost) {
+        if self.being_judged >= JUDGED_AT_ONCE || self.ended.is_some() {
+            return;
+        }
+        let round = self.checkpoint.0;
+        // In `shared` others go on while a state is copied: it may have some of the next epoch.
+        let end = match self.setup.mode {
+            ReplicaMode::Sync | ReplicaMode::Averaging(_) => Some(round),
+            ReplicaMode::Shared(_) => self.ends.range(..=round).next_back().map(|(end, _)| *end),
+        };
+        let Some(epoch) = end.and_then(|end| self.ends.remove(&end)) else { return };
+        self.ends.retain(|end, _| *end > round);
+        let is_last = epoch + 1 == self.epochs;
+        if !is_last && (epoch + 1) % self.setup.train.evaluate_every == 0 {
+            self.being_judged += 1;
+            host.begin(Operation::Judge { epoch, state: self.checkpoint.1.clone() });
+        }
+    }
+
+    pub(super) fn take_judged(
         &mut self,
-        term: &mut Term,
         epoch: u64,
-        state: State,
-        scores: Scores,
-        tell: &mut dyn FnMut(&Event),
+        state: Bytes,
+        scores: Option<Scores>,
+        host: &mut dyn MasterHost,
     ) -> Result<(), ClusterError> {
-        board::judged(self.board, epoch, &scores);
-        tell(&Event::Evaluation { epoch, scores: scores.clone() });
-        let (is_best, ends) = term.judging.take(&scores);
+        if matches!(self.closing, Some(Closing::JudgesTheLast)) {
+            self.export(epoch, state, scores, host);
+            return Ok(());
+        }
+        self.being_judged -= 1;
+        if let Some(scores) = scores {
+            self.take_scores(epoch, state, scores, host)?;
+        }
+        match self.closing {
+            Some(Closing::WaitsForJudges) => self.close(host)?,
+            _ => self.judge_what_is_due(host),
+        }
+        Ok(())
+    }
+
+    /// A state was judged: it may be the best so far, or a reason to end.
+    fn take_scores(
+        &mut self,
+        epoch: u64,
+        state: Bytes,
+        scores: Scores,
+        host: &mut dyn MasterHost,
+    ) -> Result<(), ClusterError> {
+        board::judged(&self.board, epoch, &scores);
+        let (is_best, ends) = self.judging.take(&scores);
+        host.tell(&Event::Evaluation { epoch, scores });
         if is_best {
             // Whoever was succeeded writes nothing over what its successor has written.
-            self.coordination.check()?;
-            let progress = Progress { iteration: term.checkpoint_steps, epoch: epoch + 1 };
-            let model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-            if let Err(error) = model.save(&best_path(self.keep.folder())) {
-                tell(&Event::NotSaved { round: term.checkpoint.0, reason: error.to_string() });
-            }
+            let progress = Progress { iteration: self.checkpoint_steps, epoch: epoch + 1 };
+            self.publishing.push_back(Purpose::Best(Operation::KeepBest { state, progress }));
+            host.begin(Operation::Publish(self.record.clone()));
         }
-        self.end_early(term, ends, tell)
+        self.end_early(ends, host)
     }
 
-    pub(super) fn end_early(
-        &mut self,
-        term: &mut Term,
-        reason: Option<String>,
-        tell: &mut dyn FnMut(&Event),
-    ) -> Result<(), ClusterError> {
-        let Some(reason) = reason.filter(|_| term.enough.is_none() && term.ended.is_none() && !term.is_stopping) else {
+    pub(super) fn end_early(&mut self, reason: Option<String>, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let Some(reason) = reason.filter(|_| self.enough.is_none() && self.ended.is_none() && !self.is_stopping) else {
             return Ok(());
         };
-        term.enough = Some(reason);
-        self.feed(term, MasterEvent::Asked(Operator::Stop), tell)
+        self.enough = Some(reason);
+        self.feed(MasterEvent::Asked(Operator::Stop), host)
     }
 
-    /// The state at the end of an epoch, when it has been published.
-    pub(super) fn due_for_judging(&self, term: &mut Term) -> Option<(u64, State)> {
-        let round = term.checkpoint.0;
-        // In `shared` others go on while a state is copied: it may have some of the next epoch.
-        let end = match self.mode {
-            ReplicaMode::Sync | ReplicaMode::Averaging(_) => round,
-            ReplicaMode::Shared(_) => *term.ends.range(..=round).next_back()?.0,
-        };
-        let epoch = term.ends.remove(&end)?;
-        term.ends.retain(|end, _| *end > round);
-        let is_last = epoch + 1 == term.epochs;
-        let is_wanted = !is_last && (epoch + 1) % self.trainer.options().evaluate_every == 0;
-        let (state, _) = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1).ok().filter(|_| is_wanted)?;
-        Some((epoch, state))
-    }
-
-    /// The model is the last state; workers have been told.
-    pub(super) fn finish(mut self, mut term: Term, tell: &mut dyn FnMut(&Event)) -> Result<Outcome, ClusterError> {
-        let began = Instant::now();
-        while began.elapsed() < GOODBYE && term.members.values().any(|known| self.transport.queued(known.link) > 0) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if let Some(Some(reason)) = term.ended {
-            tell(&Event::Failed { error: reason.clone(), resumable: true });
+    /// Training has ended; members have been told.
+    pub(super) fn close(&mut self, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        if let Some(Some(reason)) = self.ended.clone() {
+            host.tell(&Event::Failed { error: reason.clone(), resumable: true });
             return Err(ClusterError::RunFailed { reason });
         }
-        let path = PathBuf::from(self.record.checkpoint.clone().unwrap_or_default());
-        if term.is_stopping && term.enough.is_none() {
-            self.coordination.resign();
-            let checkpoint = self.record.checkpoint.is_some().then_some(path);
-            tell(&Event::Paused { iteration: term.checkpoint_steps, checkpoint });
-            tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
-            return Ok(Outcome { scores: None, stopped: true });
+        if self.is_stopping && self.enough.is_none() {
+            host.begin(Operation::Resign);
+            let checkpoint = self.record.checkpoint.as_ref().map(Into::into);
+            host.tell(&Event::Paused { iteration: self.checkpoint_steps, checkpoint });
+            host.tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
+            self.outcome = Some(Outcome { scores: None, stopped: true });
+            return Ok(());
         }
-        let seconds = term.tally.seconds();
-        let read = self.keep.state(self.trainer, &self.mode, &term.checkpoint.1);
-        let (state, _) = read.map_err(|reason| ClusterError::RunFailed { reason })?;
-        let mut scores = self.trainer.judge(self.normaliser.as_ref(), &state)?;
-        let epochs = if term.enough.is_some() { term.epoch + 1 } else { term.epochs };
+        if self.being_judged > 0 {
+            self.closing = Some(Closing::WaitsForJudges);
+            return Ok(());
+        }
+        self.closing = Some(Closing::Publishing);
+        if self.record.stage == RunStage::Trained {
+            self.judge_the_last(host);
+        } else {
+            self.record.stage = RunStage::Trained;
+            self.publishing.push_back(Purpose::Trained);
+            host.begin(Operation::Publish(self.record.clone()));
+        }
+        Ok(())
+    }
+
+    /// Epochs that were trained, the last one perhaps in part.
+    fn epochs_done(&self) -> u64 {
+        if self.enough.is_some() { self.epoch + 1 } else { self.epochs }
+    }
+
+    pub(super) fn judge_the_last(&mut self, host: &mut dyn MasterHost) {
+        self.closing = Some(Closing::JudgesTheLast);
+        let (epoch, state) = (self.epochs_done().saturating_sub(1), self.checkpoint.1.clone());
+        host.begin(Operation::Judge { epoch, state });
+    }
+
+    /// The model is the last state, or the best if the job says so.
+    fn export(&mut self, epoch: u64, state: Bytes, scores: Option<Scores>, host: &mut dyn MasterHost) {
         let mut is_best = true;
         if let Some(scores) = &scores {
-            tell(&Event::Evaluation { epoch: epochs.saturating_sub(1), scores: scores.clone() });
-            is_best = term.judging.take(scores).0;
+            host.tell(&Event::Evaluation { epoch, scores: scores.clone() });
+            is_best = self.judging.take(scores).0;
         }
-        let progress = Progress { iteration: term.checkpoint_steps, epoch: epochs };
-        let mut model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-        if let Some(best) = term.judging.best(self.keep.folder()).filter(|_| !is_best) {
-            scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
-            model = best;
-        } else if is_best && term.judging.keeps_best() {
-            model.save(&best_path(self.keep.folder()))?;
-        }
-        let path = self.keep.model_path();
-        model.save(&path)?;
-        if term.enough.is_some() {
-            // Given again, the same command begins anew.
-            self.record.has_ended = true;
-            self.coordination.publish(&self.record)?;
-        }
-        tell(&Event::Finished {
-            mode: name_of(&self.mode),
-            workers: term.machine.view().1.len(),
-            epochs,
-            examples: term.tally.examples,
-            parameters: self.trainer.network().parameter_count(),
+        let progress = Progress { iteration: self.checkpoint_steps, epoch: self.epochs_done() };
+        let prefers_best = !is_best && self.judging.comes_to_best();
+        let keeps_best = is_best && self.judging.keeps_best();
+        host.begin(Operation::Export { state, progress, prefers_best, keeps_best });
+        self.closing = Some(Closing::Exports(scores));
+    }
+
+    /// The model stands. The run is over when everybody can know it.
+    pub(super) fn take_exported(
+        &mut self,
+        exported: Result<Exported, ClusterError>,
+        host: &mut dyn MasterHost,
+    ) -> Result<(), ClusterError> {
+        let Some(Closing::Exports(scores)) = self.closing.take() else { return Ok(()) };
+        let mut exported = match exported {
+            Ok(exported) => exported,
+            Err(error) => {
+                // The same command tries again.
+                host.tell(&Event::Failed { error: error.to_string(), resumable: true });
+                return Err(error);
+            }
+        };
+        let scores = exported.scores.take().or(scores);
+        let (model, digest) = (exported.path.display().to_string(), exported.digest.clone());
+        self.record.stage = RunStage::Ended { model, digest };
+        self.closing = Some(Closing::Ends(Box::new((exported, scores))));
+        self.publishing.push_back(Purpose::Ended);
+        host.begin(Operation::Publish(self.record.clone()));
+        Ok(())
+    }
+
+    /// Everybody can know that the run is over.
+    pub(super) fn finish(&mut self, host: &mut dyn MasterHost) {
+        let Some(Closing::Ends(ends)) = self.closing.take() else { return };
+        let (exported, scores) = *ends;
+        let seconds = self.tally.seconds(host.now());
+        host.tell(&Event::Finished {
+            mode: name_of(&self.setup.mode),
+            workers: self.machine.view().1.len(),
+            epochs: self.epochs_done(),
+            examples: self.tally.examples,
+            parameters: self.setup.parameters,
             seconds,
-            examples_per_second: term.tally.examples as f64 / seconds.max(1e-9),
+            examples_per_second: self.tally.examples as f64 / seconds.max(1e-9),
             score: scores.as_ref().map_or(f64::NAN, Scores::score),
             accuracy: scores.as_ref().and_then(Scores::accuracy),
-            bytes_sent: term.tally.bytes_sent,
-            model: Some(path),
-            ended_early: term.enough,
+            bytes_sent: self.tally.bytes_sent,
+            model: Some(exported.path),
+            ended_early: self.enough.take(),
         });
-        Ok(Outcome { scores, stopped: false })
+        self.outcome = Some(Outcome { scores, stopped: false });
     }
 }

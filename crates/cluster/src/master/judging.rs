@@ -1,15 +1,15 @@
 //! Early stopping on many machines: what the judged states come to, and how long the run has lasted.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use paceline_nn::{ModelFile, Registry};
+use paceline_exchange::rounds::Now;
 use paceline_train::{EarlyStopping, Metric, Scores, Standing, TrainOptions};
 use serde::{Deserialize, Serialize};
 
-/// What a checkpoint keeps of it.
+/// What a checkpoint keeps of what was judged.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub struct Kept {
     standing: Standing,
     /// Seconds of training.
     seconds: f64,
@@ -21,23 +21,27 @@ pub(super) struct Judging {
     keeps_best: bool,
     standing: Standing,
     before: Duration,
-    began: Instant,
+    began: Now,
 }
 
 impl Judging {
-    pub(super) fn new(train: &TrainOptions, kept: Kept) -> Self {
+    pub(super) fn new(train: &TrainOptions, kept: Kept, now: Now) -> Self {
         let comes_to_best = train.early_stopping.is_some_and(|stopping| stopping.save_best);
         Self {
             stopping: train.early_stopping,
             keeps_best: comes_to_best || train.checkpoint.best,
             standing: kept.standing,
             before: Duration::try_from_secs_f64(kept.seconds).unwrap_or_default(),
-            began: Instant::now(),
+            began: now,
         }
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        Kept { standing: self.standing, seconds: (self.before + self.began.elapsed()).as_secs_f64() }
+    pub(super) fn kept(&self, now: Now) -> Kept {
+        Kept { standing: self.standing, seconds: self.elapsed(now).as_secs_f64() }
+    }
+
+    fn elapsed(&self, now: Now) -> Duration {
+        self.before + Duration::from_millis(now.saturating_sub(self.began))
     }
 
     /// Whether the best model is kept.
@@ -54,22 +58,20 @@ impl Judging {
     }
 
     /// Why the run ends by the clock, if it does.
-    pub(super) fn time_is_over(&self) -> Option<String> {
-        let elapsed = self.before + self.began.elapsed();
+    pub(super) fn time_is_over(&self, now: Now) -> Option<String> {
+        let elapsed = self.elapsed(now);
         let left = self.stopping?.time_left(elapsed)?;
         left.is_zero().then(|| format!("its {:.2} minutes are over", elapsed.as_secs_f64() / 60.0))
     }
 
-    /// The best model, where the run comes to it: a file that stands there since it was judged.
-    pub(super) fn best(&self, folder: &Path) -> Option<ModelFile> {
-        self.stopping.filter(|stopping| stopping.save_best)?;
-        self.standing.best()?;
-        ModelFile::load_with_registry(&best_path(folder), &Registry::default()).ok()
+    /// Whether the run comes to the best model, and there is one.
+    pub(super) fn comes_to_best(&self) -> bool {
+        self.stopping.is_some_and(|stopping| stopping.save_best) && self.standing.best().is_some()
     }
 
     /// Whether a loss that is no number ends the run with the best model instead of failing it.
-    pub(super) fn forgives_invalid_scores(&self, folder: &Path) -> bool {
-        self.stopping.is_some_and(|stopping| stopping.invalid_score) && self.best(folder).is_some()
+    pub(super) fn forgives_invalid_scores(&self) -> bool {
+        self.stopping.is_some_and(|stopping| stopping.invalid_score) && self.comes_to_best()
     }
 }
 

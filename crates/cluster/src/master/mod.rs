@@ -2,19 +2,27 @@
 //!
 //! # Layout
 //!
-//! - [`run_master`]: leads, goes on from the newest checkpoint, and drives the run to its end.
-//! - `event_loop`: one term: the loop that carries out what the rules decide.
-//! - `telling`: what people hear of it. `ending`, `judging`: how it comes to its end. `keep`: what is on the disk. `board`: what the state tracker shows. `tally`: what is told of how training goes.
+//! - [`run_master`]: makes a loop and its surroundings, and drives it to its end.
+//! - `master_loop`: from standing by to the end. `term`: what it does while it leads. `hearing`: what comes over links.
+//!   `saving`: how a checkpoint comes to stand. `ending`, `judging`: how the run comes to its end.
+//! - `telling`, `tally`, `board`: what people hear and see of it.
+//! - `host`: what the loop needs of the world around it. `surroundings`: the real one, with `disk`.
 
 mod board;
+mod disk;
 mod ending;
-mod event_loop;
-mod judging;
-mod keep;
+mod hearing;
+pub(crate) mod host;
+pub(crate) mod judging;
+pub(crate) mod master_loop;
+mod saving;
+mod surroundings;
 mod tally;
 mod telling;
+pub(crate) mod term;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -22,16 +30,18 @@ use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
 use paceline_train::{Event, Job, Scores, Stop};
 
-use crate::coordination::{Coordination, Embedded, RunRecord, ZooKeeper};
-use crate::mode::{max_ahead, name_of, overlaps, replica_mode, rounds_of, step_size};
+use crate::coordination::{Coordination, Embedded, ZooKeeper};
+use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
 use crate::record::Record;
-use crate::tracker::{Board, RunStatus, Tracker, TrackerOptions};
+use crate::tracker::{Board, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
-use crate::trust::{JoinString, MasterIdentity, Token, Trust};
+use crate::trust::{MasterIdentity, Token, Trust};
 use crate::wire::JobText;
 use crate::{ClusterError, EVENTS_WAITING, prove};
-use event_loop::EventLoop;
-use keep::Keep;
+use disk::Disk;
+use host::MasterHost;
+use master_loop::{MasterLoop, MasterSetup};
+use surroundings::{Showing, drive};
 
 /// How a run on many machines is led.
 pub struct LeadOptions {
@@ -64,6 +74,8 @@ pub struct LeadOptions {
     pub status_token: Option<Token>,
     /// Where the model and checkpoints go. With standby masters, a place that all of them can read.
     pub output: PathBuf,
+    /// Whether a run that is there already is begun anew, also one that has ended.
+    pub restarts: bool,
     /// How data is opened.
     pub open: OpenOptions,
 }
@@ -80,8 +92,6 @@ pub struct Outcome {
 const BEATS_WITHIN_LIMIT: u64 = 5;
 /// Orders of operators that may wait; more are refused.
 const ORDERS_WAITING: usize = 16;
-/// How long a standby waits at a time before it looks whether it was asked to stop.
-const STANDBY_LOOKS: Duration = Duration::from_millis(500);
 
 /// Leads the run of a job to its end.
 pub fn run_master(
@@ -91,15 +101,16 @@ pub fn run_master(
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
-    let trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
+    let trainer = Arc::new(job.cluster_trainer(Some(options.output.clone()), &options.open)?);
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;
-    let normaliser = trainer.fit_normaliser()?;
     let data = prove(&**trainer.train_source())?;
-    let keep = Keep::new(&options.output)?;
+    let (folder, normaliser) = (options.output.clone(), trainer.fit_normaliser()?);
+    let disk = Disk { folder, trainer: trainer.clone(), normaliser, mode: mode.clone() };
+    disk.make_folder()?;
 
-    let mut coordination: Box<dyn Coordination> = match &options.coordinator {
+    let coordination: Box<dyn Coordination> = match &options.coordinator {
         Some(address) => Box::new(ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?),
         None => Box::new(Embedded::new(&options.output)),
     };
@@ -112,79 +123,13 @@ pub fn run_master(
         None => Trust::Plain,
     };
     let transport = TcpTransport::new(tcp, trust, events)?;
-    let address = transport.local_address().to_owned();
-
-    let mut told_standby = false;
-    let leadership = loop {
-        if let Some(leadership) = coordination.lead(STANDBY_LOOKS)? {
-            break leadership;
-        }
-        if !told_standby {
-            tell(&Event::Standby { address: address.clone() });
-            told_standby = true;
-        }
-        if stop.is_asked() {
-            return Ok(Outcome { scores: None, stopped: true });
-        }
-    };
 
     let share = step_size(train);
-    let job_key = serde_json::to_string(&text).expect("words can be written");
-    // A run of the same job that did not end goes on; any other begins anew.
-    let found = leadership.found.filter(|record| record.job == job_key && !record.has_ended);
-    let begun = match found.as_ref().and_then(|record| record.checkpoint.as_ref().map(|path| (record.run, path))) {
-        Some((run, path)) => keep.load(&trainer, run, path.as_ref())?,
-        None => None,
-    };
     let work = Schedule::new(data.examples, train.epochs, share).in_rounds_of(mode.steps());
     let work = match train.steps {
         Some(steps) => work.at_most(steps, train.global_batch.ok_or(ClusterError::StepsOfNoSize)? as u64),
         None => work,
     };
-    let begun = begun.unwrap_or_else(|| keep.fresh(&trainer, &mode, work));
-
-    let record = RunRecord {
-        run: begun.run,
-        term: leadership.term,
-        address: address.clone(),
-        key: identity.as_ref().map(|identity| identity.fingerprint().to_string()),
-        job: job_key,
-        checkpoint: begun.path.as_ref().map(|path| path.display().to_string()),
-        has_ended: false,
-    };
-    coordination.publish(&record)?;
-    let join = match (&identity, &options.token) {
-        (Some(identity), Some(token)) => {
-            let join = JoinString { address: address.clone(), token: token.clone(), key: identity.fingerprint() };
-            Some(join.reveal())
-        }
-        _ => None,
-    };
-    let board = Board::new(RunStatus {
-        run: format!("{:016x}", begun.run),
-        term: leadership.term,
-        mode: name_of(&mode).into(),
-        epochs: begun.rest.epochs(),
-        examples: data.examples,
-        ..RunStatus::default()
-    });
-    let (orders, operators) = bounded(ORDERS_WAITING);
-    let tracker = match &options.status {
-        None => None,
-        Some(listen) => {
-            // It speaks plain HTTP: what workers join with must not be read on the wire.
-            let is_local =
-                listen.starts_with("127.") || listen.starts_with("[::1]") || listen.starts_with("localhost:");
-            let token = options.status_token.clone().or_else(|| options.token.clone().filter(|_| is_local));
-            let host = |address: &String| address.rsplit_once(':').map_or(address.clone(), |(host, _)| host.to_owned());
-            let advertise = options.advertise.as_ref().map(host);
-            let tracked = TrackerOptions { listen: listen.clone(), advertise, token, ..TrackerOptions::default() };
-            Some(Tracker::start(tracked, board.clone(), orders.clone())?)
-        }
-    };
-    let status = tracker.as_ref().map(|tracker| tracker.address().to_owned());
-    tell(&Event::Listening { address, join, status, term: leadership.term });
-
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| rounds_of(&mode, steps, train)),
@@ -203,26 +148,38 @@ pub fn run_master(
         overlap: overlaps(&mode),
         data,
     };
-    let event_loop = EventLoop {
-        trainer: &trainer,
-        text: &text,
-        token: options.token.as_ref(),
-        identity: identity.as_ref(),
-        normaliser,
+    let setup = MasterSetup {
+        text,
+        train: train.clone(),
         mode,
+        rules,
         member,
-        keep,
-        coordination,
-        record,
-        events: Record::new(options.record.as_deref())?,
-        transport,
-        inbox,
-        operators: &operators,
-        board: &board,
-        stop,
+        work,
+        parameters: trainer.network().parameter_count(),
+        token: options.token.clone(),
+        address: transport.local_address().to_owned(),
+        key: identity.as_ref().map(MasterIdentity::fingerprint),
+        restarts: options.restarts,
+        planted: None,
     };
-    let outcome = event_loop.run(rules, begun, tell);
-    // Until here: the tracker goes with the run, and its orders with it.
-    drop((tracker, orders));
-    outcome
+    let board = Board::default();
+    let (orders, operators) = bounded(ORDERS_WAITING);
+    let showing = Showing { tracker: options.tracker(), board: board.clone(), orders };
+    let record = Record::new(options.record.as_deref())?;
+    let make = |host: &mut dyn MasterHost| MasterLoop::new(setup, board, host);
+    let identity = identity.as_ref();
+    drive(make, transport, &inbox, coordination, identity, disk, record, showing, &operators, stop, tell)
+}
+
+impl LeadOptions {
+    /// Where and to whom its state is shown.
+    fn tracker(&self) -> Option<TrackerOptions> {
+        let listen = self.status.clone()?;
+        // It speaks plain HTTP: what workers join with must not be read on the wire.
+        let is_local = listen.starts_with("127.") || listen.starts_with("[::1]") || listen.starts_with("localhost:");
+        let token = self.status_token.clone().or_else(|| self.token.clone().filter(|_| is_local));
+        let host = |address: &String| address.rsplit_once(':').map_or(address.clone(), |(host, _)| host.to_owned());
+        let advertise = self.advertise.as_ref().map(host);
+        Some(TrackerOptions { listen, advertise, token, ..TrackerOptions::default() })
+    }
 }

@@ -1,28 +1,26 @@
 //! What is told of how training goes: losses and speed, from what members report.
 
-use std::time::{Duration, Instant};
-
+use paceline_exchange::rounds::Now;
 use paceline_train::Event;
 
-/// Steps are told at most this often.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Steps are told at most this often, in milliseconds.
+const TELL_EVERY: Now = 100;
 
 /// Sums since something was last told, since the epoch began, and of the whole run.
 pub(super) struct Tally {
-    began: Instant,
-    told: Option<Instant>,
+    began: Now,
+    told: Option<Now>,
     counted_since: u64,
     loss: (f64, f64),
     epoch_loss: (f64, f64),
-    epoch_began: Instant,
+    epoch_began: Now,
     epoch_examples: u64,
     pub examples: u64,
     pub bytes_sent: u64,
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
-        let now = Instant::now();
+    pub(super) fn new(now: Now) -> Self {
         Self {
             began: now,
             told: None,
@@ -45,17 +43,17 @@ impl Tally {
     }
 
     /// A round counts; says the step that is due to be told.
-    pub(super) fn count(&mut self, epoch: u64, step: u64, iteration: u64, examples: u64) -> Option<Event> {
+    pub(super) fn count(&mut self, epoch: u64, step: u64, iteration: u64, examples: u64, now: Now) -> Option<Event> {
         self.examples += examples;
         self.epoch_examples += examples;
         self.counted_since += examples;
-        let since = self.told.map_or(self.began.elapsed(), |told| told.elapsed());
+        let since = now.saturating_sub(self.told.unwrap_or(self.began));
         if self.told.is_some() && since < TELL_EVERY || self.loss.1 == 0.0 {
             return None;
         }
-        let examples_per_second = self.counted_since as f64 / since.as_secs_f64().max(1e-9);
+        let examples_per_second = self.counted_since as f64 / (since as f64 / 1e3).max(1e-3);
         let loss = self.loss.0 / self.loss.1;
-        (self.told, self.counted_since, self.loss) = (Some(Instant::now()), 0, (0.0, 0.0));
+        (self.told, self.counted_since, self.loss) = (Some(now), 0, (0.0, 0.0));
         Some(Event::Step { epoch, step, iteration, loss, examples_per_second })
     }
 
@@ -65,15 +63,15 @@ impl Tally {
         self.epoch_examples -= examples.min(self.epoch_examples);
     }
 
-    pub(super) fn epoch_ends(&mut self, epoch: u64) -> Event {
-        let seconds = self.epoch_began.elapsed().as_secs_f64();
+    pub(super) fn epoch_ends(&mut self, epoch: u64, now: Now) -> Event {
+        let seconds = now.saturating_sub(self.epoch_began) as f64 / 1e3;
         let loss = self.epoch_loss.0 / self.epoch_loss.1.max(f64::MIN_POSITIVE);
-        let examples_per_second = self.epoch_examples as f64 / seconds.max(1e-9);
-        (self.epoch_began, self.epoch_examples, self.epoch_loss) = (Instant::now(), 0, (0.0, 0.0));
+        let examples_per_second = self.epoch_examples as f64 / seconds.max(1e-3);
+        (self.epoch_began, self.epoch_examples, self.epoch_loss) = (now, 0, (0.0, 0.0));
         Event::Epoch { epoch, loss, seconds, examples_per_second }
     }
 
-    pub(super) fn seconds(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+    pub(super) fn seconds(&self, now: Now) -> f64 {
+        now.saturating_sub(self.began) as f64 / 1e3
     }
 }

@@ -57,6 +57,7 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         waiting_limit: Duration::from_secs(30),
         silence_limit: Duration::from_secs(5),
         straggler_limit: None,
+        restarts: false,
         stops_on_poison: false,
         record: None,
         status: None,

@@ -55,7 +55,7 @@ pub(crate) fn record(term: u64) -> RunRecord {
         key: Some("5f:a0".into()),
         job: "[data]\ntrain = \"digits:train\"\n".into(),
         checkpoint: Some(format!("runs/a/checkpoint-{term}.safetensors")),
-        has_ended: false,
+        stage: paceline_cluster::coordination::RunStage::Running,
     }
 }
 

@@ -43,6 +43,11 @@ impl Roster {
         candidate.map(|candidate| candidate.heard = now).is_some()
     }
 
+    /// Nobody was listened to for a while: everybody has as much time as if it had just been heard.
+    pub(crate) fn hear_all(&mut self, now: Now) {
+        self.candidates.values_mut().for_each(|candidate| candidate.heard = now);
+    }
+
     pub(crate) fn contains(&self, member: Incarnation) -> bool {
         self.candidates.contains_key(&member)
     }

@@ -47,6 +47,11 @@ pub enum Event {
         /// Where it will listen.
         address: String,
     },
+    /// The run has ended before: nothing is left to do.
+    AlreadyEnded {
+        /// Where its model lies.
+        model: String,
+    },
     /// A run on many machines has too few workers.
     Waiting {
         /// Workers that are there.

@@ -122,11 +122,13 @@ impl Master {
 
     pub(super) fn take_persisted(&mut self, round: Round) {
         if self.saving.persisted(round) {
-            self.publish();
             match self.stage {
                 Stage::Waiting(_) => self.end_if_saved(),
                 _ if self.stop_asked.is_some_and(|asked| round >= asked.min(self.counted)) => self.end(None),
                 _ => self.end_if_done(),
+            }
+            if self.stage != Stage::Ended {
+                self.publish();
             }
         }
     }

@@ -126,6 +126,11 @@ impl Master {
         self.done.get(&member).copied().unwrap_or(0)
     }
 
+    /// What is left to do behind the newest state that the master holds, which may be on its way to the disk.
+    pub fn newest(&self) -> Schedule {
+        self.saving.newest().1.clone()
+    }
+
     /// What was left to do at the newest checkpoint.
     pub fn rest(&self) -> Schedule {
         self.saving.rest().clone()
@@ -176,6 +181,7 @@ impl Master {
             MasterEvent::SharedStateArrived { round, .. } => self.actions.push(MasterAction::Discard(round)),
             MasterEvent::Persisted(round) => self.take_persisted(round),
             MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason, now),
+            MasterEvent::WasAway => self.roster.hear_all(now),
             MasterEvent::Asked(operator) => self.obey(operator, now),
             MasterEvent::Tick => {}
         }

@@ -69,6 +69,8 @@ pub enum MasterEvent {
     Persisted(Round),
     /// The checkpoint of a round could not be published; the one before stays. The driver keeps the state.
     SaveFailed(Round, String),
+    /// This master was away itself, stopped or starved: it has not listened, and knows nothing about who was silent meanwhile.
+    WasAway,
     /// An operator asks.
     Asked(Operator),
     /// A timer rang, or nothing did.

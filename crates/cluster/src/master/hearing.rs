@@ -1,0 +1,178 @@
+//! What a master hears over its links.
+
+use paceline_exchange::Frame;
+use paceline_exchange::rounds::MasterEvent;
+use paceline_exchange::rounds::message::{ToMaster, ToMember};
+use paceline_train::{Event, ReplicaMode};
+
+use super::host::MasterHost;
+use super::term::{Known, Term};
+use crate::ClusterError;
+use crate::transport::{LinkId, TransportEvent};
+use crate::trust::Token;
+use crate::wire::Word;
+
+impl Term {
+    pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        match event {
+            TransportEvent::Frame { link, frame } => self.hear(link, &frame, host)?,
+            TransportEvent::Arriving { link } => {
+                if let Some(member) = self.links.get(&link).copied() {
+                    self.feed(MasterEvent::Arriving(member), host)?;
+                }
+            }
+            TransportEvent::Closed { link, reason } => {
+                if let Some(member) = self.links.remove(&link) {
+                    self.feed(MasterEvent::LinkLost(member, reason), host)?;
+                }
+            }
+            TransportEvent::Accepted { .. } | TransportEvent::Opened { .. } | TransportEvent::Writable { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let (word, numbers) = match Word::read(frame) {
+            Ok(read) => read,
+            Err(error) => {
+                host.links().close(link, &error.to_string());
+                return Ok(());
+            }
+        };
+        let Some(member) = self.links.get(&link).copied() else {
+            return match word {
+                Word::Hello { token, known_term, version } => {
+                    let refusal = self.refusal(token.as_deref(), known_term, &version);
+                    self.welcome(link, refusal, host)
+                }
+                _ => {
+                    host.links().close(link, "expected a worker that says hello");
+                    Ok(())
+                }
+            };
+        };
+        if frame.run != self.record.run || frame.term != self.record.term {
+            // Of another run or an older term: nothing that it says counts here.
+            return Ok(());
+        }
+        match word {
+            Word::ToMaster(said) => {
+                if let ToMaster::Ready { address, slots, .. } = &said
+                    && let Some(known) = self.members.get_mut(&member)
+                {
+                    known.address.clone_from(address);
+                    known.slots = *slots;
+                }
+                self.feed(MasterEvent::Said(member, said), host)?;
+            }
+            Word::Relay { to, said } => {
+                if let Some(link) = self.members.get(&to).map(|known| known.link) {
+                    self.send(link, &Word::Relayed { from: member, said }, &numbers, host);
+                }
+            }
+            Word::WantState { round } => {
+                let held = self.being_saved.iter().chain([&self.checkpoint]).find(|(of, _)| *of == round);
+                if let Some((_, state)) = held.cloned() {
+                    self.send(link, &Word::State { round }, &state, host);
+                }
+            }
+            Word::SaveState { round, rest } => {
+                self.states.insert(round, numbers);
+                self.feed(MasterEvent::StateArrived(member, round, rest), host)?;
+            }
+            Word::SaveShared { view, epoch, vector, round } => {
+                self.states.insert(round, numbers);
+                self.feed(MasterEvent::SharedStateArrived { member, view, epoch, round, vector }, host)?;
+            }
+            Word::Report { loss, weight, bytes_sent, traffic } => {
+                self.tally.report(loss, weight, bytes_sent);
+                if let (Some(known), Some(traffic)) = (self.members.get_mut(&member), traffic) {
+                    known.traffic = Some(traffic);
+                    let (worker, epoch, iteration) = (member as usize, self.epoch, self.iteration);
+                    let step = iteration.saturating_sub(self.epoch_began_at);
+                    host.tell(&Event::Threshold { worker, epoch, step, iteration, traffic });
+                }
+            }
+            Word::Failed { error } => self.take_failed(member, error, host),
+            _ => host.links().close(link, "expected what a member says to its master"),
+        }
+        Ok(())
+    }
+
+    /// A loss is no number: the best model stands for the run if the job says so, or the run fails.
+    fn take_failed(&mut self, member: u64, error: String, host: &mut dyn MasterHost) {
+        let reason = if self.judging.forgives_invalid_scores() {
+            // Nothing of this state is worth saving.
+            self.enough = Some(error);
+            self.ended = Some(None);
+            "the run has ended".into()
+        } else {
+            let reason = format!("worker {member} cannot go on: {error}");
+            self.ended = Some(Some(reason.clone()));
+            reason
+        };
+        let stop = Word::ToMember(ToMember::Stop { reason, rejoin: false });
+        let links: Vec<LinkId> = self.members.values().map(|known| known.link).collect();
+        links.into_iter().for_each(|link| self.send(link, &stop, &[], host));
+    }
+
+    /// Why a stranger is refused, and what to do about it.
+    fn refusal(&self, token: Option<&str>, known_term: u64, version: &str) -> Option<String> {
+        let own = env!("CARGO_PKG_VERSION");
+        let shows =
+            |own: &Token| token.and_then(|t| Token::parse(t).ok()).is_some_and(|t| own.matches(t.reveal_bytes()));
+        if self.setup.token.as_ref().is_some_and(|own| !shows(own)) {
+            let what =
+                "give the one that the master was started with (`--token-file`), or the join string that it printed";
+            Some(format!("its token is wrong or missing: {what}"))
+        } else if version != own {
+            Some(format!("it runs version {version} and the master {own}: install the same on both"))
+        } else if known_term > self.record.term {
+            let own = self.record.term;
+            Some(format!("it has seen term {known_term}, but this master rules term {own}: another master leads"))
+        } else {
+            None
+        }
+    }
+
+    /// A stranger says hello: it is refused, or becomes an incarnation.
+    fn welcome(
+        &mut self,
+        link: LinkId,
+        refusal: Option<String>,
+        host: &mut dyn MasterHost,
+    ) -> Result<(), ClusterError> {
+        if let Some(reason) = refusal {
+            self.send(link, &Word::Refused { reason: reason.clone() }, &[], host);
+            host.links().close(link, &reason);
+            return Ok(());
+        }
+        host.links().admit(link);
+        self.joined += 1;
+        let incarnation = (self.record.term << 32) | self.joined;
+        let welcome = Word::Welcome {
+            incarnation,
+            job: self.setup.text.clone(),
+            options: self.setup.member.clone(),
+            is_shared: matches!(self.setup.mode, ReplicaMode::Shared(_)),
+            identity: host.certificate(incarnation)?,
+        };
+        self.members.insert(incarnation, Known { link, address: String::new(), slots: 0, traffic: None });
+        self.links.insert(link, incarnation);
+        self.send(link, &welcome, &[], host);
+        self.feed(MasterEvent::Joined(incarnation), host)
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8], host: &mut dyn MasterHost) {
+        self.sequence += 1;
+        let frame = word.frame(self.record.run, self.record.term, 0, self.sequence, numbers);
+        // What renews a lease must not wait behind a state.
+        let sent = match word {
+            Word::ToMember(ToMember::Renew { .. }) => host.links().send_first(link, frame),
+            _ => host.links().send(link, frame),
+        };
+        if sent.is_err() {
+            host.links().close(link, "its queue is full");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A real master's surroundings: its threads for the disk, the coordinator and judging, and its links.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, after, never, select, unbounded};
+use paceline_exchange::rounds::{Incarnation, Now, Operator};
+use paceline_train::{Event, Stop};
+
+use super::Outcome;
+use super::disk::Disk;
+use super::host::{Answer, Input, MasterHost, Operation, Unpublished};
+use super::master_loop::MasterLoop;
+use crate::ClusterError;
+use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::record::Record;
+use crate::tracker::{Board, Tracker, TrackerOptions};
+use crate::transport::{TcpTransport, Transport, TransportEvent};
+use crate::trust::MasterIdentity;
+
+/// How often it looks whether it still leads, and whether it was asked to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a standby waits at a time before it looks whether it was asked to stop.
+const STANDBY_LOOKS: Duration = Duration::from_millis(500);
+/// How long members have to hear that the run is over.
+const GOODBYE: Duration = Duration::from_millis(300);
+/// How long the certificate of a member holds.
+const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
+
+/// Where its state is shown, and to whom orders go.
+pub(super) struct Showing {
+    pub tracker: Option<TrackerOptions>,
+    pub board: Board,
+    pub orders: Sender<Operator>,
+}
+
+pub(super) struct Surroundings<'a> {
+    began: Instant,
+    transport: TcpTransport,
+    identity: Option<&'a MasterIdentity>,
+    disk: Disk,
+    /// Goes to the thread that writes.
+    writes: Sender<Operation>,
+    /// Goes to the thread that coordinates.
+    coordinates: Sender<Asked>,
+    answers: Sender<Answer>,
+    record: Record,
+    showing: Showing,
+    tracker: Option<Tracker>,
+    tell: &'a mut dyn FnMut(&Event),
+}
+
+/// What the thread that coordinates is asked.
+enum Asked {
+    Lead,
+    Publish(RunRecord),
+    Resign,
+}
+
+/// Runs a master to its end.
+#[expect(clippy::too_many_arguments, reason = "all that surrounds a master")]
+pub(super) fn drive(
+    make: impl FnOnce(&mut dyn MasterHost) -> MasterLoop,
+    transport: TcpTransport,
+    inbox: &Receiver<TransportEvent>,
+    coordination: Box<dyn Coordination>,
+    identity: Option<&MasterIdentity>,
+    disk: Disk,
+    record: Record,
+    showing: Showing,
+    operators: &Receiver<Operator>,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<Outcome, ClusterError> {
+    let (answers, answered) = unbounded();
+    let (writes, to_write) = unbounded();
+    let (coordinates, to_coordinate) = unbounded();
+    let threads = [
+        start("paceline-disk", {
+            let (disk, answers) = (disk.clone(), answers.clone());
+            move || write(&disk, &to_write, &answers)
+        })?,
+        start("paceline-leads", {
+            let answers = answers.clone();
+            move || coordinate(coordination, &to_coordinate, &answers)
+        })?,
+    ];
+    let began = Instant::now();
+    let mut host = Surroundings {
+        began,
+        transport,
+        identity,
+        disk,
+        writes,
+        coordinates,
+        answers,
+        record,
+        showing,
+        tracker: None,
+        tell,
+    };
+    let mut master = make(&mut host);
+    let mut is_stopping = false;
+    let outcome = loop {
+        if let Some(outcome) = master.take_outcome() {
+            break outcome;
+        }
+        let wait = master.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.now())));
+        let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        let orders = if host.tracker.is_some() { operators.clone() } else { never() };
+        let input = select! {
+            recv(inbox) -> event => event.map(Input::Link).ok(),
+            recv(orders) -> asked => asked.map(Input::Asked).ok(),
+            recv(answered) -> answer => answer.map(Input::Done).ok(),
+            recv(wait) -> _ => None,
+        };
+        master.handle(input.unwrap_or(Input::Wake), &mut host);
+        if stop.is_asked() && !is_stopping {
+            is_stopping = true;
+            master.handle(Input::Asked(Operator::Stop), &mut host);
+        }
+    };
+    let over = Instant::now();
+    while over.elapsed() < GOODBYE && master.last_links().iter().any(|link| host.transport.queued(*link) > 0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The threads end when nobody can ask them anything any more.
+    drop(host);
+    for thread in threads {
+        // A thread that panicked has said so, and there is nothing more to wait for.
+        let _ = thread.join();
+    }
+    outcome
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ClusterError> {
+    std::thread::Builder::new().name(name.into()).spawn(work).map_err(|source| ClusterError::Thread { source })
+}
+
+/// The thread that reads and writes, one thing after the other.
+fn write(disk: &Disk, operations: &Receiver<Operation>, answers: &Sender<Answer>) {
+    for operation in operations {
+        let answer = match operation {
+            Operation::Load(record) => Answer::Loaded(disk.load(&record)),
+            Operation::Save(checkpoint) => Answer::Saved(checkpoint.round, disk.save(checkpoint)),
+            Operation::KeepBest { state, progress } => Answer::BestKept(disk.keep_best(&state, progress)),
+            Operation::Export { state, progress, prefers_best, keeps_best } => {
+                Answer::Exported(disk.export(&state, progress, prefers_best, keeps_best))
+            }
+            Operation::Tidy(newest) => {
+                disk.tidy(&newest);
+                continue;
+            }
+            Operation::Lead | Operation::Publish(_) | Operation::Judge { .. } | Operation::Resign => continue,
+        };
+        if answers.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// The thread that waits for the coordinator, so that the loop never does.
+fn coordinate(mut coordination: Box<dyn Coordination>, asked: &Receiver<Asked>, answers: &Sender<Answer>) {
+    let mut leads = false;
+    loop {
+        let answer = match asked.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if !leads => continue,
+            Err(RecvTimeoutError::Timeout) => match coordination.check() {
+                Ok(()) => continue,
+                Err(error) => {
+                    leads = false;
+                    Answer::Unled(error.into())
+                }
+            },
+            Ok(Asked::Lead) => match wait_to_lead(&mut *coordination, asked, answers) {
+                Some(led) => {
+                    leads = led.is_ok();
+                    Answer::Led(led)
+                }
+                None => return,
+            },
+            Ok(Asked::Publish(record)) => Answer::Published(match coordination.publish(&record) {
+                Ok(()) => Ok(()),
+                Err(error @ (CoordinationError::Fenced { .. } | CoordinationError::Lost { .. })) => {
+                    Err(Unpublished::Succeeded(error.into()))
+                }
+                Err(error) => Err(Unpublished::Failed(error.to_string())),
+            }),
+            Ok(Asked::Resign) => {
+                leads = false;
+                coordination.resign();
+                continue;
+            }
+        };
+        if answers.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// None when nobody wants it any more.
+fn wait_to_lead(
+    coordination: &mut dyn Coordination,
+    asked: &Receiver<Asked>,
+    answers: &Sender<Answer>,
+) -> Option<Result<crate::coordination::Leadership, ClusterError>> {
+    loop {
+        match coordination.lead(STANDBY_LOOKS) {
+            Ok(None) => {}
+            Ok(Some(leadership)) => return Some(Ok(leadership)),
+            Err(error) => return Some(Err(error.into())),
+        }
+        answers.send(Answer::Standby).ok()?;
+        if !matches!(asked.try_recv(), Err(TryRecvError::Empty)) {
+            coordination.resign();
+            return None;
+        }
+    }
+}
+
+impl MasterHost for Surroundings<'_> {
+    fn now(&self) -> Now {
+        self.began.elapsed().as_millis() as Now
+    }
+
+    fn links(&mut self) -> &mut dyn Transport {
+        &mut self.transport
+    }
+
+    fn begin(&mut self, operation: Operation) {
+        // Threads that are gone have panicked, and then the run hangs on nothing: their end is told by what is not answered.
+        match operation {
+            Operation::Lead => drop(self.coordinates.send(Asked::Lead)),
+            Operation::Publish(record) => drop(self.coordinates.send(Asked::Publish(record))),
+            Operation::Resign => drop(self.coordinates.send(Asked::Resign)),
+            Operation::Judge { epoch, state } => {
+                let (disk, answers) = (self.disk.clone(), self.answers.clone());
+                let judge = move || {
+                    let scores = disk.judge(&state);
+                    drop(answers.send(Answer::Judged { epoch, state, scores }));
+                };
+                if let Err(error) = start("paceline-judge", judge) {
+                    let answer = Answer::Judged { epoch, state: Bytes::new(), scores: Err(error) };
+                    drop(self.answers.send(answer));
+                }
+            }
+            write => drop(self.writes.send(write)),
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        (self.tell)(event);
+    }
+
+    fn record(&mut self) -> &mut Record {
+        &mut self.record
+    }
+
+    fn run_number(&mut self) -> u64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 40)
+    }
+
+    fn show(&mut self) -> Result<Option<String>, ClusterError> {
+        if let (Some(options), None) = (self.showing.tracker.take(), &self.tracker) {
+            let (board, orders) = (self.showing.board.clone(), self.showing.orders.clone());
+            self.tracker = Some(Tracker::start(options, board, orders)?);
+        }
+        Ok(self.tracker.as_ref().map(|tracker| tracker.address().to_owned()))
+    }
+
+    fn initial_state(&mut self) -> Bytes {
+        self.disk.initial_state()
+    }
+
+    fn certificate(&mut self, member: Incarnation) -> Result<Option<Vec<u8>>, ClusterError> {
+        let issued = self.identity.map(|identity| identity.issue(member, CERTIFICATE)).transpose()?;
+        Ok(issued.map(|identity| identity.reveal_bytes()))
+    }
+}
