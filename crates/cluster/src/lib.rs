@@ -33,6 +33,9 @@ pub mod loops {
     pub use crate::master::master_loop::{MasterLoop, MasterSetup};
     pub use crate::master::term::Term;
     pub use crate::record::Record;
+    pub use crate::worker::compute::{Desk, ReplicaDone, ReplicaTask};
+    pub use crate::worker::host::{Found, Input as WorkerInput, Ready, WorkerHost};
+    pub use crate::worker::worker_loop::{WorkerLoop, WorkerSetup};
 }
 
 pub use error::ClusterError;

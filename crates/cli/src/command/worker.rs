@@ -66,6 +66,9 @@ fn tell(events: Events, event: &WorkerEvent) {
                 eprintln!("joined `{job}` at {master} as worker {}", short(*worker));
             }
             WorkerEvent::View { members, round, .. } => eprintln!("from round {round} on: {} workers", members.len()),
+            WorkerEvent::Waiting { place, reason, seconds_left } => {
+                eprintln!("waiting for a master at {place} for another {seconds_left} s: {reason}");
+            }
             WorkerEvent::Left { reason } => eprintln!("not a member any more: {reason}; joining again"),
             WorkerEvent::Finished { reason } => eprintln!("finished: {reason}"),
         },

@@ -334,9 +334,10 @@ fn a_master_that_was_killed_goes_on_from_its_checkpoint() {
 fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
     let folder = tempfile::tempdir().expect("a folder");
     let nobody = free_port();
-    run(folder.path(), &["worker", "--join", &nobody]).refused(1, &["no master answered", &nobody]);
-    run(folder.path(), &["worker", "--join", "nowhere"]).refused(1, &["nowhere"]);
-    run(folder.path(), &["worker", "--coordinator", &format!("zk://{nobody}/run")]).refused(1, &[&nobody]);
+    run(folder.path(), &["worker", "--join", &nobody, "--patience", "1"]).refused(1, &["no master answered", &nobody]);
+    run(folder.path(), &["worker", "--join", "nowhere", "--patience", "0"]).refused(1, &["nowhere"]);
+    run(folder.path(), &["worker", "--coordinator", &format!("zk://{nobody}/run"), "--patience", "0"])
+        .refused(1, &[&nobody]);
     run(folder.path(), &["master", "--coordinator", &format!("zk://{nobody}/run")]).refused(1, &[&nobody]);
 
     std::fs::write(folder.path().join("token"), "00112233445566778899aabbccddeeff").expect("written");
@@ -349,6 +350,20 @@ fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
     let good = worker(folder.path(), &["--join", &address, "--token-file", "token"]);
     ended_well(master, 20);
     left_well(good);
+}
+
+#[test]
+fn a_worker_that_comes_before_its_master_waits_for_it_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = free_port();
+    let mut early = worker(folder.path(), &["--join", &address]);
+    let waiting = early.wait_for("waiting");
+    assert_eq!(text(&waiting["place"]), address);
+    assert!(text(&waiting["reason"]).contains("refused"), "{waiting}");
+    let master = master(folder.path(), &["--listen", &address]);
+    early.wait_for("joined");
+    ended_well(master, 20);
+    left_well(early);
 }
 
 /// What a master says to the first word of somebody, before it closes or when it has answered.
@@ -473,10 +488,10 @@ fn with_tls_a_worker_needs_the_join_string_and_nothing_else() {
     let mut master = master(folder.path(), &["--tls", "--min-workers", "2"]);
     let join = text(&master.wait_for("listening")["join"]);
     let plain = join.strip_prefix("paceline://").and_then(|j| j.split('?').next()).expect("an address").to_owned();
-    run(folder.path(), &["worker", "--join", &plain]).refused(1, &["no master answered", &plain]);
+    run(folder.path(), &["worker", "--join", &plain, "--patience", "1"]).refused(1, &["no master answered", &plain]);
     let last = join.chars().next_back().expect("a digit");
     let wrong = format!("{}{}", &join[..join.len() - 1], if last == '0' { '1' } else { '0' });
-    run(folder.path(), &["worker", "--join", &wrong]).refused(1, &["no master answered"]);
+    run(folder.path(), &["worker", "--join", &wrong, "--patience", "1"]).refused(1, &["no master answered"]);
     let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &join]));
     ended_well(master, 20);
     workers.into_iter().for_each(|worker| drop(left_well(worker)));

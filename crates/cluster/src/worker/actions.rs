@@ -5,28 +5,28 @@ use paceline_exchange::rounds::{Course, MemberAction, MemberEvent};
 use paceline_train::{Outlet, Sink};
 
 use super::chunks::{Outgoing, Whole};
-use super::compute::{Done, Task, Whom};
-use super::event_loop::{Ended, EventLoop};
-use super::prepare::Prepared;
+use super::compute::{Done, ReplicaDone, Task, Whom};
+use super::host::WorkerHost;
+use super::membership::{Ended, Membership};
 use crate::wire::Word;
 
-impl EventLoop<'_> {
+impl Membership {
     /// Tells the rules what happened, and does what they say.
-    pub(super) fn feed(&mut self, event: MemberEvent, prepared: &mut Option<Prepared>) {
-        let now = self.now();
+    pub(super) fn feed(&mut self, event: MemberEvent, host: &mut dyn WorkerHost) {
+        let now = host.now();
         // Whatever was sent to it before may not have arrived: it is sent again when the rules say so.
         if let (MemberEvent::PeerUp(peer) | MemberEvent::PeerDown(peer), Some(flow)) = (&event, &mut self.flow) {
             flow.reached.remove(peer);
         }
         let Some(member) = &mut self.member else { return };
         let mut follows = Vec::new();
-        let noted = self.record.is_on().then(|| event.clone());
+        let noted = host.record().is_on().then(|| event.clone());
         let actions = member.handle(event, now);
         if let Some(event) = noted {
-            self.record.note(now, &event, &actions);
+            host.record().note(now, &event, &actions);
         }
         for action in actions {
-            match self.carry_out(action, prepared) {
+            match self.carry_out(action, host) {
                 Ok(events) => follows.extend(events),
                 Err(reason) => {
                     self.ended = Some(Ended::Rejoin(reason));
@@ -35,7 +35,7 @@ impl EventLoop<'_> {
             }
         }
         for event in follows {
-            self.feed(event, prepared);
+            self.feed(event, host);
         }
     }
 
@@ -43,47 +43,45 @@ impl EventLoop<'_> {
     pub(super) fn carry_out(
         &mut self,
         action: MemberAction,
-        prepared: &mut Option<Prepared>,
+        host: &mut dyn WorkerHost,
     ) -> Result<Vec<MemberEvent>, String> {
         let me = self.me();
-        let task = |task: Task| -> Result<(), String> {
-            let compute = prepared.as_ref().map(|prepared| &prepared.compute).ok_or("the data is not read yet")?;
-            compute.tasks.send(task).map_err(|_| "the thread that computes is gone".to_owned())
-        };
         match action {
-            MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), &[]),
-            MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[]),
-            MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[]),
+            MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), &[], host),
+            MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[], host),
+            MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[], host),
             MemberAction::Connect(peers) => {
-                let without_link = self.links.want(peers, self.transport);
+                let now = host.now();
+                let without_link = self.links.want(peers, host.links(), now);
                 let relayed = self.links.relayed().iter().copied().map(MemberEvent::PeerUp);
                 return Ok(without_link.into_iter().map(MemberEvent::PeerDown).chain(relayed).collect());
             }
             MemberAction::Compute { work, round, steps, next, course, gives } => {
-                let ready = prepared.as_ref().ok_or("the data is not read yet")?;
+                let ready = self.ready.as_ref().ok_or("the data is not read yet")?;
+                let (gives_nothing, width) = (ready.gives_nothing, ready.layout.width());
                 let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
                 self.work.iter().for_each(|work| work.set_void());
                 let cut = rounds.cut;
                 let spare = std::mem::take(&mut rounds.spare);
                 let to = gives.as_ref().map(|(view, members)| (*view, members.len()));
-                let out = Outgoing::new((me, round, work), cut, to, spare, ready.compute.outbox.clone());
+                let out = Outgoing::new((me, round, work), cut, to, spare, host.outbox());
                 self.work = Some(out.clone());
                 if let Some((view, members)) = gives {
                     self.begin_flow((view, round), work, members);
                 }
                 // Nobody waits for a thread that is still at what is not wanted any more.
-                if course == Course::Contributed && ready.gives_nothing && steps.is_empty() {
+                if course == Course::Contributed && gives_nothing && steps.is_empty() {
                     out.begin(0.0);
-                    out.put(0..ready.layout.width(), &vec![0.0; ready.layout.width()]);
-                    let outbox = &ready.compute.outbox;
-                    let _ = outbox.send(Done::Computed { of: me, work, weight: 0.0, loss: 0.0 });
+                    out.put(0..width, &vec![0.0; width]);
+                    // It comes back to this loop, which is here.
+                    let _ = host.outbox().send(ReplicaDone(Done::Computed { of: me, work, weight: 0.0, loss: 0.0 }));
                     return Ok(Vec::new());
                 }
-                task(Task::Compute { steps, next, course, out })?;
+                self.compute(Task::Compute { steps, next, course, out }, host);
             }
             MemberAction::DropAhead => {
                 self.work.iter().for_each(|work| work.set_void());
-                task(Task::DropAhead)?;
+                self.compute(Task::DropAhead, host);
             }
             MemberAction::Contribute { to, view, round, part, parts } => {
                 let flows = self.flow.as_ref().is_some_and(|flow| flow.key == (view, round) && flow.work > 0);
@@ -99,7 +97,7 @@ impl EventLoop<'_> {
                         rounds.take((view, round), me, Some(chunk), of);
                     }
                 } else {
-                    self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of);
+                    self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of, host);
                 }
             }
             MemberAction::Sum { view, round, members } => {
@@ -111,7 +109,7 @@ impl EventLoop<'_> {
                     // What is summed now is sent by the actions that follow.
                     self.flow.iter_mut().for_each(|flow| flow.reached.clear());
                 }
-                own.for_each(|index| self.sum_chunk((view, round), index));
+                own.for_each(|index| self.sum_chunk((view, round), index, host));
             }
             MemberAction::Distribute { to, view, round } => {
                 let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
@@ -121,35 +119,39 @@ impl EventLoop<'_> {
                     return Ok(Vec::new());
                 }
                 let chunks = rounds.sums_of((view, round), place, members);
-                self.send_chunks(to, &ToPeer::Reduced { view, round }, &chunks, of);
+                self.send_chunks(to, &ToPeer::Reduced { view, round }, &chunks, of, host);
             }
             MemberAction::Apply { view, round, at, .. } => {
                 let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
                 let result = rounds.assemble((view, round))?;
-                task(Task::Commit { of: me, at, result })?;
+                self.compute(Task::Commit { of: me, at, result }, host);
             }
             MemberAction::ApplyFetched(round, at) => {
                 let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
                 let (_, result) = rounds.fetched_result.take().ok_or("the result that was fetched is missing")?;
                 let result = rounds.keep(round, result);
-                task(Task::Commit { of: me, at, result })?;
+                self.compute(Task::Commit { of: me, at, result }, host);
             }
             MemberAction::Adopt(_) => {
                 let (_, state) = self.fetched_state.take().ok_or("the state that was fetched is missing")?;
-                task(Task::Adopt { of: me, state })?;
+                self.compute(Task::Adopt { of: me, state }, host);
             }
             MemberAction::ServeResult(peer, round) => {
                 let result = self.rounds.as_ref().and_then(|rounds| rounds.result(round)).map(Whole::write);
                 if let Some(numbers) = result {
-                    self.send_to_peer(peer, ToPeer::Result { round }, &numbers);
+                    self.send_to_peer(peer, ToPeer::Result { round }, &numbers, host);
                 }
             }
-            MemberAction::ServeState(peer, round) => task(Task::Snapshot { of: me, whom: Whom::Peer(peer), round })?,
-            MemberAction::SaveState(round, rest) => task(Task::Snapshot { of: me, whom: Whom::Master(rest), round })?,
+            MemberAction::ServeState(peer, round) => {
+                self.compute(Task::Snapshot { of: me, whom: Whom::Peer(peer), round }, host)
+            }
+            MemberAction::SaveState(round, rest) => {
+                self.compute(Task::Snapshot { of: me, whom: Whom::Master(rest), round }, host)
+            }
             MemberAction::Forget(view, round) => {
                 self.rounds.iter_mut().for_each(|rounds| rounds.forget(view, round));
             }
-            MemberAction::Sharing(act) => self.act(act, prepared)?,
+            MemberAction::Sharing(act) => self.act(act, host)?,
             MemberAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
             MemberAction::End { reason, rejoin } => {
                 let is_rejoining = rejoin && self.leaving.is_none();

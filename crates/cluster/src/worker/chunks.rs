@@ -22,7 +22,7 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Round, ViewNumber, WorkNumber};
 use paceline_train::{Layout, Outlet, Parts, Sink};
 
-use super::compute::Done;
+use super::compute::{Done, ReplicaDone};
 use crate::wire::Word;
 
 /// Bytes between the word and the values.
@@ -161,7 +161,7 @@ pub(super) struct Outgoing {
     weight: OnceLock<f64>,
     chunks: Vec<Mutex<Filling>>,
     spare: Mutex<Spare>,
-    done: Sender<Done>,
+    done: Sender<ReplicaDone>,
 }
 
 #[derive(Default)]
@@ -179,7 +179,7 @@ impl Outgoing {
         cut: Cut,
         gives: Option<(ViewNumber, usize)>,
         spare: Spare,
-        done: Sender<Done>,
+        done: Sender<ReplicaDone>,
     ) -> Arc<Self> {
         let chunks = (0..cut.count()).map(|_| Mutex::default()).collect();
         let (is_void, weight, spare) = (AtomicBool::new(false), OnceLock::new(), Mutex::new(spare));
@@ -233,7 +233,7 @@ impl Outlet for Outgoing {
                 let weight = self.weight.get().copied().unwrap_or_default();
                 let chunk = Chunk::framed(index, weight, self.head(index), buffer, values_at);
                 // Nobody listens any more when the process ends.
-                let _ = self.done.send(Done::Chunk(self.key, chunk));
+                let _ = self.done.send(ReplicaDone(Done::Chunk(self.key, chunk)));
             }
             at = end;
         }
@@ -368,7 +368,7 @@ mod tests {
         let parts: Vec<Range<usize>> =
             (0..values.len()).step_by(700).map(|at| at..values.len().min(at + 700)).rev().collect();
         parts.into_iter().for_each(|part| out.put(part.clone(), &values[part]));
-        let chunk = |done| match done {
+        let chunk = |ReplicaDone(done)| match done {
             Done::Chunk((7, 3, 1), chunk) => chunk,
             _ => panic!("only chunks are told"),
         };

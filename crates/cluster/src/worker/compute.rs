@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender};
 use paceline_exchange::rounds::{At, Course, Incarnation, Round, Schedule, Steps, WorkNumber};
 use paceline_model::{Loss, Progress};
 use paceline_train::{Contributed, Parts, Replica, Sink, panic_message};
@@ -87,61 +86,112 @@ pub(super) enum Done {
     },
 }
 
-/// The thread, and the way to it. Both channels hold no more than the rules let be under way.
-pub(super) struct Compute {
-    pub tasks: Sender<Task>,
-    pub done: Receiver<Done>,
-    /// Where parts of contributions are told.
-    pub outbox: Sender<Done>,
-    _thread: JoinHandle<()>,
+/// What a replica is given to do.
+pub struct ReplicaTask(pub(super) Task);
+
+/// What a replica has done.
+pub struct ReplicaDone(pub(super) Done);
+
+impl std::fmt::Debug for ReplicaDone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match &self.0 {
+            Done::Chunk(..) => "a part of a contribution",
+            Done::Computed { .. } => "a contribution",
+            Done::Snapshot { .. } => "a copy",
+            Done::Stream(..) => "a step or a copy",
+            Done::Failed { .. } => "a failure",
+        })
+    }
 }
 
-impl Compute {
-    pub(super) fn start(mut replica: Box<dyn Replica>) -> Result<Self, ClusterError> {
-        let (tasks, inbox) = unbounded();
-        let (outbox, done) = unbounded();
-        let told = outbox.clone();
-        let work = move || {
-            let (mut queue, mut ahead) = (VecDeque::new(), None);
-            while let Some(task) = next(&inbox, &mut queue) {
-                // What is asked for already can be read while this is done.
-                if let Task::Stream(_, StreamTask::Step { steps, .. }) = &task {
-                    replica.expect(steps);
-                }
-                for task in &queue {
-                    if let Task::Stream(_, StreamTask::Step { steps, .. }) = task {
-                        replica.expect(steps);
-                    }
-                }
-                let of = task.of();
-                let answer = catch_unwind(AssertUnwindSafe(|| carry_out(&mut *replica, task, &mut ahead)));
-                let answer = answer.unwrap_or_else(|panic| Some(panicked(of, &*panic)));
-                if let Some(answer) = answer
-                    && told.send(answer).is_err()
-                {
-                    return;
+/// A replica, and what it is to do.
+pub struct Desk {
+    replica: Box<dyn Replica>,
+    queue: VecDeque<Task>,
+    /// Takes the contribution that is computed before the result of the round before is there.
+    ahead: Option<Arc<Outgoing>>,
+}
+
+impl Desk {
+    /// Nothing to do yet.
+    pub fn new(replica: Box<dyn Replica>) -> Self {
+        Self { replica, queue: VecDeque::new(), ahead: None }
+    }
+
+    /// More to do, after all else.
+    pub fn push(&mut self, task: ReplicaTask) {
+        self.queue.push_back(task.0);
+    }
+
+    /// The replica.
+    pub fn replica(&self) -> &dyn Replica {
+        &*self.replica
+    }
+
+    /// Whether there is something to do.
+    pub fn is_busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The place of what is done next. Messages of others go before steps that have not begun, which should know them; not before
+    /// copies, which must have all that was asked for before them and nothing else.
+    fn next(&self) -> usize {
+        let is_step = |task: &Task| matches!(task, Task::Stream(_, StreamTask::Step { .. }));
+        let steps = self.queue.iter().take_while(|task| is_step(task)).count();
+        match self.queue.get(steps) {
+            Some(Task::Stream(_, StreamTask::Apply(_))) => steps,
+            _ => 0,
+        }
+    }
+
+    /// The steps that are taken next; none if something else is done.
+    pub fn next_steps(&self) -> Option<&Steps> {
+        match self.queue.get(self.next())? {
+            Task::Compute { steps, .. } | Task::Stream(_, StreamTask::Step { steps, .. }) => Some(steps),
+            _ => None,
+        }
+    }
+
+    /// Does what is next.
+    pub fn work(&mut self) -> Option<ReplicaDone> {
+        let task = self.queue.remove(self.next())?;
+        // What is asked for already can be read while this is done.
+        for task in std::iter::once(&task).chain(&self.queue) {
+            if let Task::Stream(_, StreamTask::Step { steps, .. }) = task {
+                self.replica.expect(steps);
+            }
+        }
+        let of = task.of();
+        let answer = catch_unwind(AssertUnwindSafe(|| carry_out(&mut *self.replica, task, &mut self.ahead)));
+        answer.unwrap_or_else(|panic| Some(panicked(of, &*panic))).map(ReplicaDone)
+    }
+}
+
+/// The thread that works at a desk; ends when nobody can ask it anything any more.
+pub(super) fn start(
+    replica: Box<dyn Replica>,
+    tasks: Receiver<ReplicaTask>,
+    outbox: Sender<ReplicaDone>,
+) -> Result<(), ClusterError> {
+    let work = move || {
+        let mut desk = Desk::new(replica);
+        loop {
+            if !desk.is_busy() {
+                match tasks.recv() {
+                    Ok(task) => desk.push(task),
+                    Err(_) => return,
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("paceline-replica".into()).spawn(work);
-        let thread = thread.map_err(|source| ClusterError::Thread { source })?;
-        Ok(Self { tasks, done, outbox, _thread: thread })
-    }
-}
-
-/// The next thing to do. Messages of others go before steps that have not begun, which should know them; not before
-/// copies, which must have all that was asked for before them and nothing else.
-fn next(inbox: &Receiver<Task>, queue: &mut VecDeque<Task>) -> Option<Task> {
-    if queue.is_empty() {
-        queue.push_back(inbox.recv().ok()?);
-    }
-    queue.extend(inbox.try_iter());
-    let is_step = |task: &Task| matches!(task, Task::Stream(_, StreamTask::Step { .. }));
-    let steps = queue.iter().take_while(|task| is_step(task)).count();
-    match queue.get(steps) {
-        Some(Task::Stream(_, StreamTask::Apply(_))) => queue.remove(steps),
-        _ => queue.pop_front(),
-    }
+            tasks.try_iter().for_each(|task| desk.push(task));
+            if let Some(done) = desk.work()
+                && outbox.send(done).is_err()
+            {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("paceline-replica".into()).spawn(work);
+    thread.map(drop).map_err(|source| ClusterError::Thread { source })
 }
 
 /// Why a step could not be taken.
@@ -290,12 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_replica_is_told_and_the_thread_answers_still() {
-        let compute = Compute::start(Box::new(Panicking)).expect("a thread");
+    fn a_panic_of_the_replica_is_told_and_the_desk_works_on() {
+        let mut desk = Desk::new(Box::new(Panicking));
         let adopt = Task::Adopt { of: 7, state: Vec::new() };
         for task in [adopt, Task::Snapshot { of: 7, whom: Whom::Peer(8), round: 3 }] {
-            compute.tasks.send(task).expect("the thread is there");
-            let Ok(Done::Failed { of: 7, error, is_invalid_score: false }) = compute.done.recv() else {
+            desk.push(ReplicaTask(task));
+            let Some(ReplicaDone(Done::Failed { of: 7, error, is_invalid_score: false })) = desk.work() else {
                 panic!("expected to be told of a panic")
             };
             assert!(error.starts_with("the thread that computes panicked: asked "), "{error}");
@@ -305,16 +355,15 @@ mod tests {
     #[test]
     fn messages_go_before_steps_but_not_before_copies() {
         use paceline_exchange::sharing::Encodes;
-        let (tasks, inbox) = unbounded();
+        let mut desk = Desk::new(Box::new(Panicking));
         let steps = || Steps { epoch: 0, iteration: 0, slice: Vec::new() };
         let part = paceline_exchange::rounds::Part { own: 1, all: 1 };
         let step = || StreamTask::Step { steps: steps(), part, encodes: Encodes::Large, tells: false };
         let message = |n: u8| StreamTask::Apply(vec![n].into());
         for task in [step(), step(), message(1), message(2), StreamTask::Snapshot, step(), message(3)] {
-            tasks.send(Task::Stream(7, task)).expect("the inbox is there");
+            desk.push(ReplicaTask(Task::Stream(7, task)));
         }
-        let mut queue = VecDeque::new();
-        let mut order = || match next(&inbox, &mut queue) {
+        let mut order = || match desk.queue.remove(desk.next()) {
             Some(Task::Stream(_, StreamTask::Apply(message))) => message[0].to_string(),
             Some(Task::Stream(_, StreamTask::Snapshot)) => "copy".into(),
             Some(_) => "step".into(),

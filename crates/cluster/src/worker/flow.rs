@@ -8,8 +8,8 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Member, Round, WorkNumber};
 
 use super::chunks::{Chunk, Head, RoundKey, Whole};
-use super::event_loop::EventLoop;
-use super::prepare::Prepared;
+use super::host::WorkerHost;
+use super::membership::Membership;
 use crate::wire::Word;
 
 /// A round whose parts go out as they become final.
@@ -24,17 +24,17 @@ pub(super) struct Flow {
     pub(super) reached: BTreeSet<Incarnation>,
 }
 
-impl EventLoop<'_> {
+impl Membership {
     /// Takes what came beside a word of a peer. Says whether the rules hear of it: not before all parts of it are here.
     pub(super) fn take_numbers(
         &mut self,
         peer: Incarnation,
         said: &ToPeer,
         numbers: &Bytes,
-        prepared: &Option<Prepared>,
+        host: &mut dyn WorkerHost,
     ) -> Result<bool, String> {
         if let ToPeer::Sharing(word) = said {
-            return self.take_beside(word, numbers, prepared).map(|()| true);
+            return self.take_beside(word, numbers, host).map(|()| true);
         }
         let rounds = self.rounds.as_mut().ok_or("no data is read here yet")?;
         match said {
@@ -42,7 +42,7 @@ impl EventLoop<'_> {
                 let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
                 let index = chunk.as_ref().map(|chunk| chunk.index);
                 let is_whole = rounds.take((*view, *round), peer, chunk, of);
-                index.into_iter().for_each(|index| self.sum_chunk((*view, *round), index));
+                index.into_iter().for_each(|index| self.sum_chunk((*view, *round), index, host));
                 return Ok(is_whole);
             }
             ToPeer::Reduced { view, round } => {
@@ -57,7 +57,7 @@ impl EventLoop<'_> {
     }
 
     /// A chunk of the own contribution is final: it goes to the member that sums it.
-    pub(super) fn take_chunk(&mut self, round: Round, work: WorkNumber, chunk: Chunk) {
+    pub(super) fn take_chunk(&mut self, round: Round, work: WorkNumber, chunk: Chunk, host: &mut dyn WorkerHost) {
         let Some(rounds) = &mut self.rounds else { return };
         rounds.take_own(round, work, chunk.clone());
         let Some(flow) = self.flow.as_ref().filter(|flow| flow.work == work) else { return };
@@ -68,15 +68,15 @@ impl EventLoop<'_> {
         if to == *place {
             let (index, me) = (chunk.index, members[to]);
             rounds.take(key, me, Some(chunk), of);
-            self.sum_chunk(key, index);
+            self.sum_chunk(key, index, host);
         } else if reached.contains(&members[to]) {
             let (to, word) = (members[to], ToPeer::Contribution { view: key.0, round: key.1 });
-            self.send_chunks(to, &word, &[chunk], of);
+            self.send_chunks(to, &word, &[chunk], of, host);
         }
     }
 
     /// Sums a chunk if all members' are here, and sends the sum to those who are reached.
-    pub(super) fn sum_chunk(&mut self, key: RoundKey, index: usize) {
+    pub(super) fn sum_chunk(&mut self, key: RoundKey, index: usize, host: &mut dyn WorkerHost) {
         let Some((rounds, flow)) = self.rounds.as_mut().zip(self.flow.as_ref().filter(|flow| flow.key == key)) else {
             return;
         };
@@ -84,23 +84,30 @@ impl EventLoop<'_> {
         let of = rounds.cut.of_member(flow.place, flow.members.len()).len();
         let word = ToPeer::Reduced { view: key.0, round: key.1 };
         for to in flow.reached.clone() {
-            self.send_chunks(to, &word, std::slice::from_ref(&sum), of);
+            self.send_chunks(to, &word, std::slice::from_ref(&sum), of, host);
         }
     }
 
     /// Sends chunks beside a word, each in a frame of its own; one that says so if there are none.
-    pub(super) fn send_chunks(&mut self, to: Incarnation, word: &ToPeer, chunks: &[Chunk], of: usize) {
+    pub(super) fn send_chunks(
+        &mut self,
+        to: Incarnation,
+        word: &ToPeer,
+        chunks: &[Chunk],
+        of: usize,
+        host: &mut dyn WorkerHost,
+    ) {
         let head = Head { word: word.clone(), of };
         if of == 0 {
-            self.send_to_peer(to, word.clone(), &Chunk::NONE);
+            self.send_to_peer(to, word.clone(), &Chunk::NONE, host);
         }
         for chunk in chunks {
             if self.links.relayed().contains(&to) {
-                self.send_to_peer(to, word.clone(), &chunk.numbers(&head));
+                self.send_to_peer(to, word.clone(), &chunk.numbers(&head), host);
             } else if let Some(link) = self.links.to(to) {
                 let body = chunk.body(&head);
                 self.bytes_sent += body.len() as u64;
-                self.send_body(link, &Word::ToPeer(word.clone()), body);
+                self.send_body(link, &Word::ToPeer(word.clone()), body, host);
             }
         }
     }

@@ -7,64 +7,56 @@ use paceline_exchange::rounds::{Member, MemberEvent};
 use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{MemberRules, sharing};
 
-use super::event_loop::{Ended, EventLoop};
+use super::WorkerEvent;
+use super::host::{Ready, WorkerHost};
 use super::links::Links;
-use super::prepare::Prepared;
+use super::membership::{Ended, Membership};
 use super::rounds::Rounds;
-use super::{Target, WorkerEvent};
 use crate::ClusterError;
-use crate::transport::{LinkId, Transport, TransportEvent};
+use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Trust};
 use crate::wire::{JobText, Word};
 
-impl EventLoop<'_> {
-    pub(super) fn happen(
-        &mut self,
-        event: TransportEvent,
-        prepared: &mut Option<Prepared>,
-        tell: &mut dyn FnMut(&WorkerEvent),
-    ) -> Result<(), ClusterError> {
+impl Membership {
+    pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
         match event {
             TransportEvent::Opened { link } if link == self.master => {
-                self.transport.admit(link);
+                host.links().admit(link);
                 // Members have certificates of the same authority; only the master may see the token.
-                if matches!(self.options.target, Target::Join(_)) && self.transport.proof(link) != Proof::Master {
+                if self.setup.expects_master && host.links().proof(link) != Proof::Master {
                     self.ended = Some(Ended::NotFound("it is a member of the run and not its master".into()));
                     return Ok(());
                 }
-                let token = match &self.options.target {
-                    Target::Join(join) => Some(join.token.reveal()),
-                    _ => self.options.token.as_ref().map(|token| token.reveal()),
-                };
+                let token = self.setup.token.as_ref().map(|token| token.reveal());
                 let version = env!("CARGO_PKG_VERSION").to_owned();
                 let hello = Word::Hello { token, known_term: self.known_term, version };
-                self.send(self.master, &hello, &[]);
+                self.send(self.master, &hello, &[], host);
             }
             TransportEvent::Opened { link } => {
                 if let Some(peer) = self.links.opened(link) {
-                    self.transport.admit(link);
+                    host.links().admit(link);
                     let from = self.me();
-                    self.send(link, &Word::PeerHello { from, to: peer }, &[]);
-                    self.feed(MemberEvent::PeerUp(peer), prepared);
+                    self.send(link, &Word::PeerHello { from, to: peer }, &[], host);
+                    self.feed(MemberEvent::PeerUp(peer), host);
                 }
             }
-            TransportEvent::Frame { link, frame } => self.hear(link, &frame, prepared, tell)?,
+            TransportEvent::Frame { link, frame } => self.hear(link, &frame, host)?,
             TransportEvent::Closed { link, reason } if link == self.master => {
                 if self.member.is_some() {
-                    self.feed(MemberEvent::MasterLost(reason), prepared);
+                    self.feed(MemberEvent::MasterLost(reason), host);
                 } else {
                     self.ended = Some(Ended::NotFound(reason));
                 }
             }
             TransportEvent::Closed { link, .. } => {
                 if let Some(peer) = self.links.closed(link) {
-                    self.feed(MemberEvent::PeerDown(peer), prepared);
+                    self.feed(MemberEvent::PeerDown(peer), host);
                 }
             }
             TransportEvent::Arriving { link } => {
                 let from = if link == self.master { Some(None) } else { self.links.heard(link).map(Some) };
                 if let Some(from) = from {
-                    self.feed(MemberEvent::Arriving(from), prepared);
+                    self.feed(MemberEvent::Arriving(from), host);
                 }
             }
             // A full queue: a round has at most a few frames under way, so the link is as good as down.
@@ -73,52 +65,46 @@ impl EventLoop<'_> {
         Ok(())
     }
 
-    pub(super) fn hear(
-        &mut self,
-        link: LinkId,
-        frame: &Frame,
-        prepared: &mut Option<Prepared>,
-        tell: &mut dyn FnMut(&WorkerEvent),
-    ) -> Result<(), ClusterError> {
+    pub(super) fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
         let (word, numbers) = match Word::read(frame) {
             Ok(read) => read,
             Err(error) => {
-                self.transport.close(link, &error.to_string());
+                host.links().close(link, &error.to_string());
                 return Ok(());
             }
         };
         if link == self.master {
-            return self.hear_master(frame, word, &numbers, prepared, tell);
+            return self.hear_master(frame, word, &numbers, host);
         }
         if frame.run != self.run {
-            self.transport.close(link, "it belongs to another run");
+            host.links().close(link, "it belongs to another run");
             return Ok(());
         }
         match word {
             Word::PeerHello { from, to } => {
                 // With TLS, the certificate says who it is.
-                let is_itself = match self.transport.proof(link) {
+                let is_itself = match host.links().proof(link) {
                     Proof::Member { incarnation } => incarnation == from,
                     _ => !self.is_encrypted,
                 };
                 if self.member.is_some() && to == self.me() && is_itself {
-                    self.transport.admit(link);
+                    host.links().admit(link);
                     self.links.identify(link, from);
-                    self.feed(MemberEvent::PeerUp(from), prepared);
+                    self.feed(MemberEvent::PeerUp(from), host);
                 } else {
-                    self.transport.close(link, "no such member here");
+                    host.links().close(link, "no such member here");
                 }
             }
             Word::ToPeer(said) => {
                 if let Some(peer) = self.links.heard(link) {
-                    match self.take_numbers(peer, &said, &numbers, prepared) {
-                        Ok(true) => self.feed(MemberEvent::PeerSaid(peer, said), prepared),
+                    match self.take_numbers(peer, &said, &numbers, host) {
+                        Ok(true) => self.feed(MemberEvent::PeerSaid(peer, said), host),
                         Ok(false) => {}
-                        Err(reason) => self.transport.close(link, &reason),
+                        Err(reason) => host.links().close(link, &reason),
                     }
                 }
             }
-            _ => self.transport.close(link, "expected a word between members"),
+            _ => host.links().close(link, "expected a word between members"),
         }
         Ok(())
     }
@@ -128,8 +114,7 @@ impl EventLoop<'_> {
         frame: &Frame,
         word: Word,
         numbers: &Bytes,
-        prepared: &mut Option<Prepared>,
-        tell: &mut dyn FnMut(&WorkerEvent),
+        host: &mut dyn WorkerHost,
     ) -> Result<(), ClusterError> {
         match word {
             Word::Welcome { incarnation, job, options, is_shared, identity } if self.member.is_none() => {
@@ -144,38 +129,42 @@ impl EventLoop<'_> {
                 self.is_encrypted = identity.is_some();
                 if let Some(identity) = identity {
                     let identity = MemberIdentity::from_bytes(&identity)?;
-                    self.transport.set_trust(Trust::member(&identity)?);
+                    host.links().set_trust(Trust::member(&identity)?);
                 }
                 self.links = Links::new(incarnation);
-                let (term, now) = (frame.term, self.now());
+                let (term, now) = (frame.term, host.now());
                 let member = match is_shared {
                     true => MemberRules::Sharing(sharing::Member::new(options, incarnation, term, now)),
                     false => MemberRules::Rounds(Member::new(options, incarnation, term, now)),
                 };
-                self.record.member(&member);
+                host.record().member(&member);
                 self.member = Some(member);
-                tell(&WorkerEvent::Joined { master: self.address.into(), worker: incarnation, job: job.name.clone() });
-                self.begin_to_prepare(job, prepared)?;
+                host.tell(&WorkerEvent::Joined {
+                    master: self.address.clone(),
+                    worker: incarnation,
+                    job: job.name.clone(),
+                });
+                self.begin_to_prepare(job, host);
             }
             Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
             Word::ToMember(said) => {
                 if let ToMember::View { plan, .. } = &said {
-                    tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
+                    host.tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
                 }
                 if let ToMember::Sharing(Order::View(view)) = &said {
                     let (members, round) = (view.members.clone(), view.round);
-                    tell(&WorkerEvent::View { view: view.view, members, round });
+                    host.tell(&WorkerEvent::View { view: view.view, members, round });
                 }
-                self.feed(MemberEvent::MasterSaid(frame.term, said), prepared);
+                self.feed(MemberEvent::MasterSaid(frame.term, said), host);
             }
-            Word::Relayed { from, said } => match self.take_numbers(from, &said, numbers, prepared) {
-                Ok(true) => self.feed(MemberEvent::PeerSaid(from, said), prepared),
+            Word::Relayed { from, said } => match self.take_numbers(from, &said, numbers, host) {
+                Ok(true) => self.feed(MemberEvent::PeerSaid(from, said), host),
                 Ok(false) => {}
-                Err(reason) => self.transport.close(self.master, &reason),
+                Err(reason) => host.links().close(self.master, &reason),
             },
             Word::State { round } => {
                 self.fetched_state = Some((round, numbers.to_vec()));
-                self.feed(MemberEvent::StateFromMaster(round), prepared);
+                self.feed(MemberEvent::StateFromMaster(round), host);
             }
             _ => {}
         }
@@ -183,26 +172,22 @@ impl EventLoop<'_> {
     }
 
     /// Data that was read for the last incarnation is good for this one if the job is the same.
-    pub(super) fn begin_to_prepare(
-        &mut self,
-        job: JobText,
-        prepared: &mut Option<Prepared>,
-    ) -> Result<(), ClusterError> {
-        match prepared.take().filter(|prepared| prepared.job == job) {
-            Some(ready) => self.take_prepared(ready, prepared),
+    fn begin_to_prepare(&mut self, job: JobText, host: &mut dyn WorkerHost) {
+        match self.ready.take_if(|ready| ready.job == job) {
+            Some(ready) => self.take_ready(ready, host),
             None => {
-                self.preparing = Some(Prepared::begin(job, self.options.standing_for(), self.options.open.clone())?)
+                (self.ready, self.former) = (None, None);
+                host.prepare(job);
             }
         }
-        Ok(())
     }
 
-    pub(super) fn take_prepared(&mut self, ready: Prepared, prepared: &mut Option<Prepared>) {
-        let (data, was) = (ready.proof.clone(), ready.former.as_ref().map(|former| former.incarnation));
+    pub(super) fn take_ready(&mut self, ready: Ready, host: &mut dyn WorkerHost) {
+        let (data, was) = (ready.proof.clone(), self.former.as_ref().map(|former| former.incarnation));
         self.rounds = Some(Rounds::new(ready.layout));
-        *prepared = Some(ready);
-        let address = self.transport.local_address().to_owned();
-        let slots = self.options.standing_for();
-        self.feed(MemberEvent::DataRead { data, address, was, slots }, prepared);
+        self.ready = Some(ready);
+        let address = host.links().local_address().to_owned();
+        let slots = self.setup.slots;
+        self.feed(MemberEvent::DataRead { data, address, was, slots }, host);
     }
 }

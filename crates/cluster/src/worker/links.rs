@@ -1,15 +1,14 @@
 //! Links to peers: of two members the later one dials, and goes on trying.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use paceline_exchange::THROUGH_THE_MASTER;
-use paceline_exchange::rounds::Incarnation;
+use paceline_exchange::rounds::{Incarnation, Now};
 
 use crate::transport::{LinkId, Transport};
 
-/// Between two tries to reach a peer.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Between two tries to reach a peer, in milliseconds.
+const AGAIN_AFTER: Now = 250;
 
 /// The links of one incarnation.
 pub(super) struct Links {
@@ -21,7 +20,7 @@ pub(super) struct Links {
     /// Who is at the other end, of links that a newer one replaced too.
     known: BTreeMap<LinkId, Incarnation>,
     dialling: BTreeMap<LinkId, Incarnation>,
-    again: BTreeMap<Incarnation, Instant>,
+    again: BTreeMap<Incarnation, Now>,
     /// Peers that are reached through the master.
     relayed: BTreeSet<Incarnation>,
 }
@@ -44,6 +43,7 @@ impl Links {
         &mut self,
         peers: Vec<(Incarnation, String)>,
         transport: &mut dyn Transport,
+        now: Now,
     ) -> Vec<Incarnation> {
         let (relayed, wanted): (Vec<_>, Vec<_>) =
             peers.into_iter().partition(|(_, address)| address == THROUGH_THE_MASTER);
@@ -59,13 +59,12 @@ impl Links {
             }
             transport.close(link, "it is not a member of the view");
         }
-        self.dial(transport);
+        self.dial(transport, now);
         self.wanted.keys().filter(|peer| !self.up.contains_key(peer)).copied().collect()
     }
 
     /// Dials who is wanted, has no link and may be dialled again.
-    pub(super) fn dial(&mut self, transport: &mut dyn Transport) {
-        let now = Instant::now();
+    pub(super) fn dial(&mut self, transport: &mut dyn Transport, now: Now) {
         for (peer, address) in &self.wanted {
             let is_missing =
                 *peer < self.me && !self.up.contains_key(peer) && !self.dialling.values().any(|d| d == peer);
@@ -77,7 +76,7 @@ impl Links {
     }
 
     /// When somebody is to be dialled next.
-    pub(super) fn next_dial(&self) -> Option<Instant> {
+    pub(super) fn next_dial(&self) -> Option<Now> {
         let missing = self.wanted.keys().filter(|peer| **peer < self.me && !self.up.contains_key(peer));
         missing.filter_map(|peer| self.again.get(peer).copied()).min()
     }

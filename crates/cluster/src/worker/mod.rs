@@ -2,41 +2,41 @@
 //!
 //! # Layout
 //!
-//! - [`run_worker`]: from one joining to the next.
-//! - `event_loop`: one incarnation, from joining to its end. `hearing`: what comes over links. `actions`: what the rules decide,
-//!   carried out. `flow`: parts of a round on their way.
-//! - `compute`: the thread with the replica. `rounds`: the numbers of rounds under way, in `chunks`.
+//! - [`run_worker`]: makes a loop and its surroundings, and drives it to its end.
+//! - `worker_loop`: from one joining to the next. `membership`: one incarnation, from joining to its end. `hearing`: what comes
+//!   over links. `actions`: what the rules decide, carried out. `flow`: parts of a round on their way.
+//! - `compute`: the replica and what it is to do. `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
-//! - `prepare`: the job and the data, read beside the loop.
+//! - `host`: what the loop needs of the world around it. `surroundings`: the real one. `prepare`: the job and the data.
 
 mod actions;
 mod chunks;
-mod compute;
-mod event_loop;
+pub(crate) mod compute;
 mod flow;
 mod hearing;
+pub(crate) mod host;
 mod links;
+mod membership;
 mod prepare;
 mod rounds;
 mod sharing;
 mod stream;
+mod surroundings;
+pub(crate) mod worker_loop;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{Incarnation, MOST_SLOTS, Slots, Term};
+use paceline_exchange::rounds::{Incarnation, MOST_SLOTS, Slots};
 use paceline_train::Stop;
 use serde::Serialize;
 
-use crate::coordination::{Coordination, ZooKeeper};
-use crate::record::Record;
-use crate::transport::{Limits, TcpOptions, TcpTransport, TransportEvent};
-use crate::trust::{Fingerprint, JoinString, Token, Trust};
+use crate::transport::{Limits, TcpOptions, TcpTransport};
+use crate::trust::{JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
-use compute::Task;
-use event_loop::{Ended, EventLoop};
-use prepare::Prepared;
+use surroundings::drive;
+use worker_loop::WorkerSetup;
 
 /// Where the master is.
 #[derive(Clone, Debug)]
@@ -103,6 +103,15 @@ pub enum WorkerEvent {
         /// Its first round.
         round: u64,
     },
+    /// There is no master yet.
+    Waiting {
+        /// Where it looks for one.
+        place: String,
+        /// What is found there.
+        reason: String,
+        /// How long it goes on looking.
+        seconds_left: u64,
+    },
     /// It is part of the run no more, and tries to join again.
     Left {
         /// Why.
@@ -114,11 +123,6 @@ pub enum WorkerEvent {
         reason: String,
     },
 }
-
-/// Between two tries to find a master.
-const AGAIN_AFTER: Duration = Duration::from_millis(300);
-/// How long a coordinator is asked at a time.
-const ASKED_FOR: Duration = Duration::from_secs(2);
 
 /// Joins, works, and joins again until the run is over.
 pub fn run_worker(
@@ -135,124 +139,18 @@ pub fn run_worker(
         limits: Limits { send_queue: 4 << 30, ..Limits::default() },
         ..TcpOptions::default()
     };
-    let trust = match &options.target {
-        Target::Join(join) => Trust::joining(join.key)?,
-        _ => Trust::Plain,
+    let (trust, token, place) = match &options.target {
+        Target::Join(join) => (Trust::joining(join.key)?, Some(join.token.clone()), join.address.clone()),
+        Target::Address(place) | Target::Coordinator(place) => (Trust::Plain, options.token.clone(), place.clone()),
     };
-    let mut transport = TcpTransport::new(tcp, trust, events)?;
-    let mut finder = Finder::new(options)?;
-    let mut record = Record::new(options.record.as_deref())?;
-    let (mut prepared, mut known_term, mut was_member) = (None::<Prepared>, 0, false);
-    let mut missing_since = Instant::now();
-    loop {
-        if stop.is_asked() {
-            tell(&WorkerEvent::Finished { reason: "asked to go".into() });
-            return Ok(());
-        }
-        let is_hopeless = !was_member || missing_since.elapsed() >= options.patience;
-        let found = match finder.find(known_term) {
-            Ok(Some(found)) => found,
-            Ok(None) if is_hopeless && missing_since.elapsed() >= ASKED_FOR => {
-                let reason = "no master has told that it leads a run".into();
-                return Err(ClusterError::NoMaster { address: finder.name(), reason });
-            }
-            Ok(None) => continue,
-            Err(error) if is_hopeless => return Err(error),
-            Err(_) => {
-                std::thread::sleep(AGAIN_AFTER);
-                continue;
-            }
-        };
-        if let Some(key) = found.key {
-            crate::transport::Transport::set_trust(&mut transport, Trust::joining(key)?);
-        }
-        let mut event_loop =
-            EventLoop::new(&mut transport, &inbox, options, &found.address, known_term, stop, &mut record);
-        let ended = event_loop.run(&mut prepared, tell)?;
-        known_term = known_term.max(event_loop.term());
-        match ended {
-            Ended::Finished(reason) => {
-                keep_state(options, prepared.as_ref())?;
-                tell(&WorkerEvent::Finished { reason });
-                return Ok(());
-            }
-            Ended::Refused(reason) => return Err(ClusterError::Refused { address: found.address, reason }),
-            Ended::Failed(reason) => return Err(ClusterError::RunFailed { reason }),
-            Ended::Broken(reason) => return Err(ClusterError::WorkerBroken { reason }),
-            Ended::NotFound(reason) => {
-                if is_hopeless {
-                    return Err(ClusterError::NoMaster { address: found.address, reason });
-                }
-                std::thread::sleep(AGAIN_AFTER);
-            }
-            Ended::Rejoin(reason) => {
-                (was_member, missing_since) = (true, Instant::now());
-                tell(&WorkerEvent::Left { reason });
-            }
-        }
-        drain(&inbox);
-    }
-}
-
-/// Writes down what the replica has become, if somebody wants to know.
-fn keep_state(options: &WorkerOptions, prepared: Option<&Prepared>) -> Result<(), ClusterError> {
-    let (Some(path), Some(prepared)) = (&options.keep_state, prepared) else { return Ok(()) };
-    let (answer, written) = bounded(1);
-    let asked = prepared.compute.tasks.send(Task::Write(path.clone(), answer));
-    let written = match asked.is_ok() {
-        true => written.recv().unwrap_or(Ok(())),
-        false => Ok(()),
+    let transport = TcpTransport::new(tcp, trust, events)?;
+    let setup = WorkerSetup {
+        token,
+        // Members have certificates of the same authority; only the master may see the token.
+        expects_master: matches!(options.target, Target::Join(_)),
+        slots: options.standing_for(),
+        patience: options.patience.as_millis() as u64,
+        place,
     };
-    written.map_err(|source| paceline_train::Error::Output { path: path.clone(), source }.into())
-}
-
-/// What belongs to links of the last incarnation.
-fn drain(inbox: &Receiver<TransportEvent>) {
-    while inbox.try_recv().is_ok() {}
-}
-
-/// Where a master was found.
-struct Found {
-    address: String,
-    key: Option<Fingerprint>,
-}
-
-/// Finds the master again and again.
-enum Finder {
-    Fixed(String, Option<Fingerprint>),
-    ZooKeeper(String, Box<ZooKeeper>),
-}
-
-impl Finder {
-    fn new(options: &WorkerOptions) -> Result<Self, ClusterError> {
-        Ok(match &options.target {
-            Target::Address(address) => Finder::Fixed(address.clone(), None),
-            Target::Join(join) => Finder::Fixed(join.address.clone(), Some(join.key)),
-            Target::Coordinator(address) => {
-                let coordinator = ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?;
-                Finder::ZooKeeper(address.clone(), Box::new(coordinator))
-            }
-        })
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Finder::Fixed(address, _) | Finder::ZooKeeper(address, _) => address.clone(),
-        }
-    }
-
-    /// A master of the newest term that is there, which may be one that is known.
-    fn find(&mut self, known: Term) -> Result<Option<Found>, ClusterError> {
-        match self {
-            Finder::Fixed(address, key) => Ok(Some(Found { address: address.clone(), key: *key })),
-            Finder::ZooKeeper(_, coordinator) => {
-                let record = coordinator.find(known.saturating_sub(1), ASKED_FOR)?;
-                let found = record.map(|record| {
-                    let key = record.key.as_deref().map(Fingerprint::parse).transpose()?;
-                    Ok::<_, ClusterError>(Found { address: record.address, key })
-                });
-                found.transpose()
-            }
-        }
-    }
+    drive(setup, options, transport, &inbox, stop, tell)
 }

@@ -2,64 +2,29 @@
 
 use std::path::{Component, Path};
 
-use crossbeam_channel::{Receiver, bounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::Slots;
-use paceline_exchange::rounds::message::DataProof;
-use paceline_train::{CoreReplica, Job, Layout, Replica, ReplicaMode};
+use paceline_train::{CoreReplica, Job, Replica, ReplicaMode};
 
-use super::compute::Compute;
-use super::stream::Former;
+use super::host::Ready;
 use crate::mode::replica_mode;
 use crate::wire::JobText;
 use crate::{ClusterError, prove};
 
-/// A job that is ready to be worked on.
-pub(super) struct Prepared {
-    pub job: JobText,
-    pub proof: DataProof,
-    pub compute: Compute,
-    /// Parameters of the network.
-    pub width: usize,
-    /// What a contribution is made of.
-    pub layout: Layout,
-    /// Whether one without examples needs no computing.
-    pub gives_nothing: bool,
-    /// What the last incarnation had not brought to all others.
-    pub former: Option<Former>,
-}
-
-impl Prepared {
-    /// Begins; what comes out is received once.
-    pub(super) fn begin(
-        job: JobText,
-        slots: Slots,
-        open: OpenOptions,
-    ) -> Result<Receiver<Result<Self, ClusterError>>, ClusterError> {
-        let (sender, receiver) = bounded(1);
-        let work = move || drop(sender.send(Self::read(job, slots, &open)));
-        std::thread::Builder::new()
-            .name("paceline-prepare".into())
-            .spawn(work)
-            .map_err(|source| ClusterError::Thread { source })?;
-        Ok(receiver)
+/// Reads a job and its data, and makes a replica for it.
+pub(super) fn read(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
+    let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
+    for spec in [Some(&job.data.train), job.data.test.as_ref()].into_iter().flatten() {
+        within_root(spec)?;
     }
-
-    fn read(text: JobText, slots: Slots, open: &OpenOptions) -> Result<Self, ClusterError> {
-        let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
-        for spec in [Some(&job.data.train), job.data.test.as_ref()].into_iter().flatten() {
-            within_root(spec)?;
-        }
-        let trainer = job.cluster_trainer(None, open)?;
-        let proof = prove(&**trainer.train_source())?;
-        let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
-        let mode = replica_mode(trainer.options())?;
-        let gives_nothing = mode == ReplicaMode::Sync;
-        let replica = CoreReplica::new(&trainer, mode, slots, normaliser)?;
-        let (width, layout) = (trainer.network().parameter_count(), replica.layout());
-        let compute = Compute::start(Box::new(replica))?;
-        Ok(Self { job: text, proof, compute, width, layout, gives_nothing, former: None })
-    }
+    let trainer = job.cluster_trainer(None, open)?;
+    let proof = prove(&**trainer.train_source())?;
+    let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
+    let mode = replica_mode(trainer.options())?;
+    let gives_nothing = mode == ReplicaMode::Sync;
+    let replica = CoreReplica::new(&trainer, mode, slots, normaliser)?;
+    let (width, layout) = (trainer.network().parameter_count(), replica.layout());
+    Ok((Ready { job: text, proof, width, layout, gives_nothing }, Box::new(replica)))
 }
 
 /// A master's job names files; only what lies below the data root is read.

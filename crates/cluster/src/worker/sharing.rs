@@ -8,56 +8,54 @@ use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::sharing::{Act, Happened};
 
 use super::compute::Task;
-use super::event_loop::EventLoop;
-use super::prepare::Prepared;
+use super::host::WorkerHost;
+use super::membership::Membership;
 use super::stream::{StreamDone, StreamTask};
 use crate::wire::{Word, read_values, write_values};
 
-impl EventLoop<'_> {
-    pub(super) fn act(&mut self, act: Act, prepared: &mut Option<Prepared>) -> Result<(), String> {
+impl Membership {
+    pub(super) fn act(&mut self, act: Act, host: &mut dyn WorkerHost) -> Result<(), String> {
         let me = self.me();
-        let ready = prepared.as_ref().ok_or("the data is not read yet")?;
-        let task = |task: StreamTask| -> Result<(), String> {
-            let sent = ready.compute.tasks.send(Task::Stream(me, task));
-            sent.map_err(|_| "the thread that computes is gone".to_owned())
-        };
         match act {
             Act::Step { epoch, iteration, spans, encodes } => {
-                let (tells, part) = (self.stream.tells(), self.stream.part);
+                let (tells, part) = (self.stream.tells(host.now()), self.stream.part);
                 let steps = Steps { epoch, iteration, slice: vec![spans] };
-                task(StreamTask::Step { steps, part, encodes, tells })?;
+                self.compute(Task::Stream(me, StreamTask::Step { steps, part, encodes, tells }), host);
             }
             Act::Keep { origin, sequence } => {
                 let message = self.stream.arrived.take().ok_or("the message that came is missing")?;
                 self.stream.keep(origin, sequence, message);
             }
-            Act::Apply { origin, sequence } => task(StreamTask::Apply(self.kept(origin, sequence)?))?,
+            Act::Apply { origin, sequence } => {
+                let message = self.kept(origin, sequence)?;
+                self.compute(Task::Stream(me, StreamTask::Apply(message)), host);
+            }
             Act::Forget { origin, up_to } => self.stream.forget(origin, up_to),
             Act::Send { to, sequence, covered, examples, stable } => {
                 let message = self.kept(me, sequence)?;
                 let word = PeerWord::Update { sequence, covered, examples, stable };
-                self.send_to_peer(to, ToPeer::Sharing(word), &message);
+                self.send_to_peer(to, ToPeer::Sharing(word), &message, host);
             }
             Act::Relay { to, origin, sequence, covered, examples } => {
                 let message = self.kept(origin, sequence)?;
                 let word = PeerWord::Relayed { origin, sequence, covered, examples };
-                self.send_to_peer(to, ToPeer::Sharing(word), &message);
+                self.send_to_peer(to, ToPeer::Sharing(word), &message, host);
             }
-            Act::Snapshot => task(StreamTask::Snapshot)?,
+            Act::Snapshot => self.compute(Task::Stream(me, StreamTask::Snapshot), host),
             Act::SendSnapshot { to, view, vector, round } => {
                 let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
-                self.send_to_peer(to, ToPeer::Sharing(PeerWord::Snapshot { view, vector, round }), &state);
+                self.send_to_peer(to, ToPeer::Sharing(PeerWord::Snapshot { view, vector, round }), &state, host);
             }
             Act::SaveSnapshot { view, epoch, vector, round } => {
                 let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
-                self.send(self.master, &Word::SaveShared { view, epoch, vector, round }, &state);
+                self.send(self.master, &Word::SaveShared { view, epoch, vector, round }, &state, host);
             }
             Act::DropSnapshot => drop(self.stream.copies.pop_front()),
             Act::Adopt { former } => {
                 let (_, state) = self.fetched_state.take().ok_or("the state that was fetched is missing")?;
                 let of =
-                    |(was, cut)| ready.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
-                task(StreamTask::Adopt { state, void: former.and_then(of) })?;
+                    |(was, cut)| self.former.as_ref().filter(|old| old.incarnation == was).map(|old| old.behind(cut));
+                self.compute(Task::Stream(me, StreamTask::Adopt { state, void: former.and_then(of) }), host);
             }
             Act::Count(part) => self.stream.part = part,
         }
@@ -73,9 +71,9 @@ impl EventLoop<'_> {
         &mut self,
         word: &PeerWord,
         numbers: &Bytes,
-        prepared: &Option<Prepared>,
+        host: &mut dyn WorkerHost,
     ) -> Result<(), String> {
-        let Some(ready) = prepared else { return Err("no data is read here yet".into()) };
+        let Some(ready) = &self.ready else { return Err("no data is read here yet".into()) };
         match word {
             PeerWord::Update { .. } | PeerWord::Relayed { .. } => {
                 let message = Message::read(numbers).map_err(|error| error.to_string())?;
@@ -89,15 +87,14 @@ impl EventLoop<'_> {
             PeerWord::Running { slots } => {
                 let running = read_values(numbers).map_err(|error| error.to_string())?;
                 let task = Task::Stream(self.me(), StreamTask::MeetRunning(running, *slots, self.stream.part));
-                // Without the thread there is nothing to keep together.
-                let _ = ready.compute.tasks.send(task);
+                self.compute(task, host);
             }
             _ => {}
         }
         Ok(())
     }
 
-    pub(super) fn take_stream_done(&mut self, done: StreamDone, prepared: &mut Option<Prepared>) {
+    pub(super) fn take_stream_done(&mut self, done: StreamDone, host: &mut dyn WorkerHost) {
         let me = self.me();
         match done {
             StreamDone::Stepped { message, loss, traffic, running } => {
@@ -109,18 +106,18 @@ impl EventLoop<'_> {
                 if let (Some(message), Some(next)) = (message, next) {
                     self.stream.keep(me, next, message);
                 }
-                self.feed(MemberEvent::Sharing(Happened::Stepped { bytes }), prepared);
+                self.feed(MemberEvent::Sharing(Happened::Stepped { bytes }), host);
                 if !running.is_empty() {
-                    let (numbers, slots) = (write_values(&running), self.options.standing_for());
+                    let (numbers, slots) = (write_values(&running), self.setup.slots);
                     for peer in self.links.peers() {
-                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running { slots }), &numbers);
+                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running { slots }), &numbers, host);
                     }
                 }
-                self.report();
+                self.report(host);
             }
             StreamDone::Copied(state) => {
                 self.stream.copies.push_back(state);
-                self.feed(MemberEvent::Sharing(Happened::SnapshotTaken), prepared);
+                self.feed(MemberEvent::Sharing(Happened::SnapshotTaken), host);
             }
         }
     }

@@ -1,15 +1,14 @@
 //! What only `shared` needs of a worker: steps that make messages, and the messages that are kept.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use paceline_exchange::rounds::{Incarnation, Part, Slots, Steps};
+use paceline_exchange::rounds::{Incarnation, Now, Part, Slots, Steps};
 use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
 use paceline_train::{Replica, SlotShare, Traffic};
 
-use super::compute::{Done, failed};
+use super::compute::{Done, ReplicaDone, failed};
 
 /// What the thread that computes is asked to do.
 pub(super) enum StreamTask {
@@ -66,8 +65,8 @@ fn share_of(Part { own, all }: Part) -> SlotShare {
     SlotShare { own: slots(own), all: slots(all) }
 }
 
-/// How often running statistics and what is told of messages are asked for.
-const TOLD_EVERY: Duration = Duration::from_millis(100);
+/// How often running statistics and what is told of messages are asked for, in milliseconds.
+const TOLD_EVERY: Now = 100;
 
 /// The messages and copies of one incarnation. The rules say how long each is kept.
 pub(super) struct Stream {
@@ -75,7 +74,7 @@ pub(super) struct Stream {
     /// What has just come with a word.
     pub arrived: Option<Bytes>,
     pub copies: VecDeque<Vec<u8>>,
-    told: Instant,
+    told: Now,
     pub traffic: Option<Traffic>,
     /// What this replica counts for.
     pub part: Part,
@@ -84,7 +83,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new() -> Self {
         let (kept, copies) = (BTreeMap::new(), VecDeque::new());
-        Self { kept, arrived: None, copies, told: Instant::now(), traffic: None, part: Part { own: 1, all: 1 } }
+        Self { kept, arrived: None, copies, told: 0, traffic: None, part: Part { own: 1, all: 1 } }
     }
 
     pub(super) fn keep(&mut self, origin: Incarnation, sequence: Sequence, message: Bytes) {
@@ -106,10 +105,10 @@ impl Stream {
     }
 
     /// Whether the next step should also tell how it goes.
-    pub(super) fn tells(&mut self) -> bool {
-        let is_due = self.told.elapsed() >= TOLD_EVERY;
+    pub(super) fn tells(&mut self, now: Now) -> bool {
+        let is_due = now >= self.told + TOLD_EVERY;
         if is_due {
-            self.told = Instant::now();
+            self.told = now;
         }
         is_due
     }
@@ -122,6 +121,15 @@ pub(super) struct Former {
 }
 
 impl Former {
+    /// What the replica has done since it ended.
+    pub(super) fn take(&mut self, done: &ReplicaDone) {
+        if let Done::Stream(of, StreamDone::Stepped { message: Some(message), .. }) = &done.0
+            && *of == self.incarnation
+        {
+            self.add(message.clone());
+        }
+    }
+
     /// A step that was under way when it ended has made one more.
     pub(super) fn add(&mut self, message: Bytes) {
         let next = self.messages.last_key_value().map_or(Sequence::MAX / 2, |(last, _)| last + 1);

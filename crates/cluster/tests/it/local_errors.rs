@@ -14,7 +14,7 @@ use paceline_data::OpenOptions;
 use paceline_train::{Event, Stop};
 
 const ROWS: usize = 20 * 1024;
-const EPOCHS: u64 = 3;
+const EPOCHS: u64 = 12;
 
 const JOB: &str = r#"
 [data]
@@ -28,7 +28,7 @@ updater = { sgd = { learning_rate = 0.1 } }
 layers = [{ output = { units = 2, activation = "softmax", loss = "negative_log_likelihood" } }]
 
 [train]
-epochs = 3
+epochs = 12
 "#;
 
 /// More blocks of rows than are held in memory, so that they are read again and again.

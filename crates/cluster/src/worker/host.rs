@@ -1,0 +1,82 @@
+//! What surrounds a worker's loop: the loop is handed one input at a time, and never blocks, sleeps or asks a clock itself.
+
+use crossbeam_channel::Sender;
+use paceline_exchange::rounds::message::DataProof;
+use paceline_exchange::rounds::{Now, Term};
+use paceline_train::Layout;
+
+use super::WorkerEvent;
+use super::compute::{ReplicaDone, ReplicaTask};
+use crate::ClusterError;
+use crate::record::Record;
+use crate::transport::{Transport, TransportEvent};
+use crate::trust::Fingerprint;
+use crate::wire::JobText;
+
+/// What happens to a worker.
+#[derive(Debug)]
+pub enum Input {
+    /// On a link.
+    Link(TransportEvent),
+    /// Where a master is, if there is one; the answer to [`WorkerHost::find`].
+    Found(Result<Option<Found>, ClusterError>),
+    /// The job and the data are read, and a replica stands; the answer to [`WorkerHost::prepare`].
+    Ready(Result<Ready, ClusterError>),
+    /// The replica has done something; the answer to [`WorkerHost::compute`].
+    Done(ReplicaDone),
+    /// This process is to end.
+    AskedToGo,
+    /// Nothing, but the time has come that the loop wanted to be woken at.
+    Wake,
+}
+
+/// Where a master was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its address.
+    pub address: String,
+    /// The fingerprint of its key.
+    pub key: Option<Fingerprint>,
+}
+
+/// A job that is ready to be worked on.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The job.
+    pub job: JobText,
+    /// What its data is.
+    pub proof: DataProof,
+    /// Parameters of the network.
+    pub width: usize,
+    /// What a contribution is made of.
+    pub layout: Layout,
+    /// Whether one without examples needs no computing.
+    pub gives_nothing: bool,
+}
+
+/// Gives a worker's loop the time and its links, finds masters, and computes.
+pub trait WorkerHost {
+    /// Milliseconds on a clock that never goes back.
+    fn now(&self) -> Now;
+
+    /// The links.
+    fn links(&mut self) -> &mut dyn Transport;
+
+    /// Looks for a master of this term or a later one; answered after a while if there is none.
+    fn find(&mut self, known: Term);
+
+    /// Reads a job and its data, and makes a replica for it, which takes the place of the last one.
+    fn prepare(&mut self, job: JobText);
+
+    /// Gives the replica something to do, after all that it was given before.
+    fn compute(&mut self, task: ReplicaTask);
+
+    /// Where what the replica has done is put; it comes back as [`Input::Done`].
+    fn outbox(&self) -> Sender<ReplicaDone>;
+
+    /// Tells people.
+    fn tell(&mut self, event: &WorkerEvent);
+
+    /// Where the rules' events are noted.
+    fn record(&mut self) -> &mut Record;
+}

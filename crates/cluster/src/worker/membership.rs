@@ -1,0 +1,287 @@
+//! One incarnation of a worker, from joining to its end.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use paceline_exchange::MemberRules;
+use paceline_exchange::rounds::message::{ToMaster, ToPeer};
+use paceline_exchange::rounds::{Incarnation, MemberEvent, Now, Round, Term};
+
+use super::chunks::Outgoing;
+use super::compute::{Done, ReplicaDone, ReplicaTask, Task, Whom};
+use super::flow::Flow;
+use super::host::{Input, Ready, WorkerHost};
+use super::links::Links;
+use super::rounds::Rounds;
+use super::stream::{Former, Stream, StreamDone};
+use super::worker_loop::WorkerSetup;
+use crate::ClusterError;
+use crate::transport::LinkId;
+use crate::wire::Word;
+
+/// How an incarnation ended.
+pub(super) enum Ended {
+    /// The run is over, or this process was asked to go.
+    Finished(String),
+    /// The master does not want this worker.
+    Refused(String),
+    /// A loss is no number, which is the run's matter.
+    Failed(String),
+    /// Something is wrong on this machine; the run goes on without it.
+    Broken(String),
+    /// Nobody answered as a master does.
+    NotFound(String),
+    /// It was a member and may become one again.
+    Rejoin(String),
+}
+
+/// How long a master may take to answer a hello, in milliseconds.
+const HELLO_LIMIT: Now = 4000;
+/// How long a worker that was asked to go waits for the master to let it, in milliseconds.
+const LEAVE_LIMIT: Now = 2000;
+/// How often the master is told how training goes, in milliseconds.
+const REPORT_EVERY: Now = 100;
+
+/// What lasts from a connection to a master to the end of the incarnation that it brought.
+pub(super) struct Membership {
+    pub(super) setup: Arc<WorkerSetup>,
+    pub(super) address: String,
+    pub(super) master: LinkId,
+    pub(super) began: Now,
+    pub(super) run: u64,
+    pub(super) term: Term,
+    pub(super) known_term: Term,
+    pub(super) sequence: u64,
+    pub(super) member: Option<MemberRules>,
+    pub(super) links: Links,
+    /// The job that is read.
+    pub(super) ready: Option<Ready>,
+    /// What the last incarnation had not brought to all others.
+    pub(super) former: Option<Former>,
+    /// The numbers of rounds under way, as soon as it is known how many there are.
+    pub(super) rounds: Option<Rounds>,
+    pub(super) fetched_state: Option<(Round, Vec<u8>)>,
+    pub(super) stream: Stream,
+    /// What was last asked of the replica.
+    pub(super) work: Option<Arc<Outgoing>>,
+    /// The round whose parts go out as they become final.
+    pub(super) flow: Option<Flow>,
+    pub(super) timer: Option<Now>,
+    pub(super) leaving: Option<Now>,
+    /// Whether members speak TLS.
+    pub(super) is_encrypted: bool,
+    pub(super) ended: Option<Ended>,
+    pub(super) loss: f64,
+    pub(super) weight: f64,
+    pub(super) bytes_sent: u64,
+    pub(super) reported: Now,
+}
+
+impl Membership {
+    /// Connects to a master.
+    pub(super) fn new(
+        setup: Arc<WorkerSetup>,
+        address: String,
+        known_term: Term,
+        ready: Option<Ready>,
+        former: Option<Former>,
+        host: &mut dyn WorkerHost,
+    ) -> Self {
+        let master = host.links().connect(&address);
+        let now = host.now();
+        Self {
+            setup,
+            address,
+            master,
+            began: now,
+            run: 0,
+            term: 0,
+            known_term,
+            sequence: 0,
+            member: None,
+            links: Links::new(0),
+            ready,
+            former,
+            rounds: None,
+            fetched_state: None,
+            stream: Stream::new(),
+            work: None,
+            flow: None,
+            timer: None,
+            leaving: None,
+            is_encrypted: false,
+            ended: None,
+            loss: 0.0,
+            weight: 0.0,
+            bytes_sent: 0,
+            reported: now,
+        }
+    }
+
+    pub(super) fn me(&self) -> Incarnation {
+        self.member.as_ref().map_or(0, MemberRules::incarnation)
+    }
+
+    /// When it must be woken at the latest.
+    pub(super) fn wakes_at(&self) -> Option<Now> {
+        let hello = self.member.is_none().then_some(self.began + HELLO_LIMIT);
+        let leave = self.leaving.map(|since| since + LEAVE_LIMIT);
+        [self.timer, self.links.next_dial(), hello, leave].into_iter().flatten().min()
+    }
+
+    /// Takes an input, and does all that follows from it. Says how the incarnation ended, when it has.
+    pub(super) fn handle(&mut self, input: Input, host: &mut dyn WorkerHost) -> Result<Option<Ended>, ClusterError> {
+        match input {
+            Input::Link(event) => self.happen(event, host)?,
+            Input::Done(ReplicaDone(done)) => self.take_done(done, host),
+            Input::Ready(Ok(ready)) => self.take_ready(ready, host),
+            Input::Ready(Err(error)) => self.break_down(error.to_string(), host),
+            Input::AskedToGo => {
+                if self.leaving.is_none() {
+                    self.leaving = Some(host.now());
+                    self.feed(MemberEvent::AskedToLeave, host);
+                }
+            }
+            Input::Found(_) | Input::Wake => {}
+        }
+        // By the clock, however much is said meanwhile.
+        if self.wakes_at().is_some_and(|at| host.now() >= at) {
+            self.look(host);
+        }
+        let ended = self.ended.take();
+        if ended.is_some() {
+            self.hang_up(host);
+            self.leave_behind();
+        }
+        Ok(ended)
+    }
+
+    /// What did not get to all others may go into the next incarnation.
+    fn leave_behind(&mut self) {
+        self.work.iter().for_each(|work| work.set_void());
+        let me = self.me();
+        if me > 0 {
+            self.former = Some(Former { incarnation: me, messages: self.stream.of(me) });
+        }
+    }
+
+    /// Looks at the clock.
+    fn look(&mut self, host: &mut dyn WorkerHost) {
+        let now = host.now();
+        self.links.dial(host.links(), now);
+        if self.member.is_none() && now >= self.began + HELLO_LIMIT {
+            self.ended = Some(Ended::NotFound("it did not answer as a master does".into()));
+        }
+        if self.leaving.is_some_and(|since| now >= since + LEAVE_LIMIT || self.member.is_none()) {
+            self.ended = Some(Ended::Finished("asked to go".into()));
+        }
+        if self.timer.is_some_and(|at| now >= at) {
+            self.timer = None;
+            self.feed(MemberEvent::Tick, host);
+        }
+    }
+
+    pub(super) fn compute(&mut self, task: Task, host: &mut dyn WorkerHost) {
+        host.compute(ReplicaTask(task));
+    }
+
+    fn take_done(&mut self, done: Done, host: &mut dyn WorkerHost) {
+        let me = self.me();
+        match done {
+            // What is not wanted any more must not take the place of what is.
+            Done::Chunk((of, round, work), chunk) if of == me && self.is_at(work) => {
+                self.take_chunk(round, work, chunk, host);
+            }
+            Done::Computed { of, work, weight, loss } if of == me && self.is_at(work) => {
+                (self.loss, self.weight) = (self.loss + loss, self.weight + weight);
+                self.feed(MemberEvent::Computed(work), host);
+                self.report(host);
+            }
+            Done::Stream(of, done) if of == me => self.take_stream_done(done, host),
+            // A step that was under way when the last incarnation ended.
+            Done::Stream(of, StreamDone::Stepped { message: Some(message), .. }) => {
+                if let Some(former) = self.former.as_mut().filter(|former| former.incarnation == of) {
+                    former.add(message);
+                }
+            }
+            Done::Snapshot { of, whom, round, state } if of == me => match whom {
+                Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state, host),
+                Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state, host),
+            },
+            Done::Failed { of, error, is_invalid_score: true } if of == me => {
+                self.send(self.master, &Word::Failed { error: error.clone() }, &[], host);
+                self.ended = Some(Ended::Failed(error));
+            }
+            Done::Failed { of, error, .. } if of == me => self.break_down(error, host),
+            // Of an incarnation that is over.
+            Done::Chunk(..)
+            | Done::Computed { .. }
+            | Done::Snapshot { .. }
+            | Done::Stream(..)
+            | Done::Failed { .. } => {}
+        }
+    }
+
+    /// Whether this is what was last asked for.
+    pub(super) fn is_at(&self, work: u64) -> bool {
+        self.work.as_ref().is_some_and(|out| out.key.2 == work)
+    }
+
+    pub(super) fn report(&mut self, host: &mut dyn WorkerHost) {
+        let now = host.now();
+        if now >= self.reported + REPORT_EVERY {
+            let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
+            let traffic = self.stream.traffic.take();
+            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic }, &[], host);
+            (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, now);
+        }
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8], host: &mut dyn WorkerHost) {
+        let mut body = Vec::with_capacity(256 + numbers.len());
+        word.begin_body(&mut body);
+        body.extend_from_slice(numbers);
+        self.send_body(link, word, body.into(), host);
+    }
+
+    pub(super) fn send_body(&mut self, link: LinkId, word: &Word, body: Bytes, host: &mut dyn WorkerHost) {
+        self.sequence += 1;
+        let frame = Word::framed(self.run, self.term, self.me(), self.sequence, body);
+        let sent = match word {
+            Word::ToMaster(ToMaster::Beat { .. }) => host.links().send_first(link, frame),
+            _ => host.links().send(link, frame),
+        };
+        // A link that takes nothing more is as good as down; what was said is said again when there is a new one.
+        if sent.is_err() {
+            host.links().close(link, "its queue is full");
+        }
+    }
+
+    pub(super) fn send_to_peer(
+        &mut self,
+        peer: Incarnation,
+        message: ToPeer,
+        numbers: &[u8],
+        host: &mut dyn WorkerHost,
+    ) {
+        if self.links.relayed().contains(&peer) {
+            self.bytes_sent += numbers.len() as u64;
+            self.send(self.master, &Word::Relay { to: peer, said: message }, numbers, host);
+        } else if let Some(link) = self.links.to(peer) {
+            self.bytes_sent += numbers.len() as u64;
+            self.send(link, &Word::ToPeer(message), numbers, host);
+        }
+    }
+
+    /// Leaves for good: what is wrong here need not be wrong elsewhere. Examples that do this to two workers are the rules' matter.
+    pub(super) fn break_down(&mut self, reason: String, host: &mut dyn WorkerHost) {
+        host.links().close(self.master, &reason);
+        self.ended = Some(Ended::Broken(reason));
+    }
+
+    fn hang_up(&mut self, host: &mut dyn WorkerHost) {
+        for link in self.links.all().into_iter().chain([self.master]) {
+            host.links().close(link, "this worker leaves");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A worker's loop from its start to its end: it seeks a master, is a member of the run, and seeks again.
+
+use std::sync::Arc;
+
+use paceline_exchange::rounds::{Incarnation, Now, Slots, Term};
+
+use super::WorkerEvent;
+use super::host::{Found, Input, Ready, WorkerHost};
+use super::membership::{Ended, Membership};
+use super::stream::Former;
+use crate::ClusterError;
+use crate::trust::{Token, Trust};
+
+/// Between two tries to find a master, in milliseconds.
+const AGAIN_AFTER: Now = 300;
+/// How often a worker without a master says that it waits for one, in milliseconds.
+const TOLD_EVERY: Now = 5000;
+
+/// What does not change while a worker lives.
+pub struct WorkerSetup {
+    /// What proves that it may join.
+    pub token: Option<Token>,
+    /// Whether the token may be shown only to one whose certificate says that it is the master.
+    pub expects_master: bool,
+    /// Workers that it stands for.
+    pub slots: Slots,
+    /// How long it looks for a master, in milliseconds.
+    pub patience: Now,
+    /// Where it looks.
+    pub place: String,
+}
+
+enum Stage {
+    /// It looks for a master.
+    Seeking {
+        /// When it asks again; none while it waits for an answer.
+        again: Option<Now>,
+    },
+    /// It has connected to one.
+    Joined(Box<Membership>),
+    Over,
+}
+
+/// A worker, as a machine that is handed one input at a time.
+pub struct WorkerLoop {
+    setup: Arc<WorkerSetup>,
+    stage: Stage,
+    known_term: Term,
+    missing_since: Now,
+    /// When it says the next time that it waits for a master.
+    tells: Now,
+    ready: Option<Ready>,
+    former: Option<Former>,
+    outcome: Option<Result<(), ClusterError>>,
+}
+
+impl WorkerLoop {
+    /// A worker that looks for a master.
+    pub fn new(setup: WorkerSetup, host: &mut dyn WorkerHost) -> Self {
+        let now = host.now();
+        host.find(0);
+        Self {
+            setup: Arc::new(setup),
+            stage: Stage::Seeking { again: None },
+            known_term: 0,
+            missing_since: now,
+            // Somebody who starts everything at once need not hear of it.
+            tells: now + 2 * AGAIN_AFTER,
+            ready: None,
+            former: None,
+            outcome: None,
+        }
+    }
+
+    /// What it came to, when it is over.
+    pub fn take_outcome(&mut self) -> Option<Result<(), ClusterError>> {
+        self.outcome.take()
+    }
+
+    /// When it must be woken at the latest.
+    pub fn wakes_at(&self) -> Option<Now> {
+        match &self.stage {
+            Stage::Seeking { again } => *again,
+            Stage::Joined(membership) => membership.wakes_at(),
+            Stage::Over => None,
+        }
+    }
+
+    /// Who it is in the run that it is a member of.
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.member().map(paceline_exchange::MemberRules::incarnation)
+    }
+
+    /// The rules that it follows as a member.
+    pub fn member(&self) -> Option<&paceline_exchange::MemberRules> {
+        match &self.stage {
+            Stage::Joined(membership) => membership.member.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The newest term that it has seen.
+    pub fn known_term(&self) -> Term {
+        self.known_term
+    }
+
+    /// Takes an input, and does all that follows from it.
+    pub fn handle(&mut self, input: Input, host: &mut dyn WorkerHost) {
+        let done = match &mut self.stage {
+            Stage::Over => return,
+            Stage::Seeking { .. } => self.seek(input, host),
+            Stage::Joined(membership) => match membership.handle(input, host) {
+                Ok(None) => return,
+                Ok(Some(ended)) => self.leave(ended, host),
+                Err(error) => Err(error),
+            },
+        };
+        if let Some(outcome) = done.transpose() {
+            self.stage = Stage::Over;
+            self.outcome = Some(outcome);
+        }
+    }
+
+    /// Says when the worker is over.
+    fn seek(&mut self, input: Input, host: &mut dyn WorkerHost) -> Result<Option<()>, ClusterError> {
+        let now = host.now();
+        let is_hopeless = now >= self.missing_since + self.setup.patience;
+        match input {
+            Input::AskedToGo => {
+                host.tell(&WorkerEvent::Finished { reason: "asked to go".into() });
+                return Ok(Some(()));
+            }
+            Input::Found(Ok(Some(found))) => self.join(found, host)?,
+            Input::Found(Ok(None)) => {
+                let reason = "no master has told that it leads a run".to_owned();
+                if is_hopeless {
+                    return Err(ClusterError::NoMaster { address: self.setup.place.clone(), reason });
+                }
+                self.wait(&reason, host);
+            }
+            Input::Found(Err(error)) if is_hopeless => return Err(error),
+            Input::Found(Err(error)) => self.wait(&error.to_string(), host),
+            // Of an incarnation that is over: a step that was under way when it ended has made a message.
+            Input::Done(done) => self.former.iter_mut().for_each(|former| former.take(&done)),
+            Input::Link(_) | Input::Ready(_) | Input::Wake => {}
+        }
+        if let Stage::Seeking { again } = &mut self.stage
+            && again.is_some_and(|at| now >= at)
+        {
+            *again = None;
+            host.find(self.known_term);
+        }
+        Ok(None)
+    }
+
+    /// Asks again soon.
+    fn wait(&mut self, reason: &str, host: &mut dyn WorkerHost) {
+        let now = host.now();
+        self.stage = Stage::Seeking { again: Some(now + AGAIN_AFTER) };
+        if now >= self.tells {
+            self.tells = now + TOLD_EVERY;
+            let left = (self.missing_since + self.setup.patience).saturating_sub(now) / 1000;
+            let place = self.setup.place.clone();
+            host.tell(&WorkerEvent::Waiting { place, reason: reason.into(), seconds_left: left });
+        }
+    }
+
+    fn join(&mut self, found: Found, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
+        if let Some(key) = found.key {
+            host.links().set_trust(Trust::joining(key)?);
+        }
+        let (ready, former) = (self.ready.take(), self.former.take());
+        let membership = Membership::new(self.setup.clone(), found.address, self.known_term, ready, former, host);
+        self.stage = Stage::Joined(Box::new(membership));
+        Ok(())
+    }
+
+    /// An incarnation is over. Says when the worker is, too.
+    fn leave(&mut self, ended: Ended, host: &mut dyn WorkerHost) -> Result<Option<()>, ClusterError> {
+        let now = host.now();
+        let stage = std::mem::replace(&mut self.stage, Stage::Seeking { again: None });
+        let Stage::Joined(membership) = stage else { return Ok(None) };
+        let Membership { address, term, ready, former, .. } = *membership;
+        self.known_term = self.known_term.max(term);
+        (self.ready, self.former) = (ready, former);
+        match ended {
+            Ended::Finished(reason) => {
+                host.tell(&WorkerEvent::Finished { reason });
+                return Ok(Some(()));
+            }
+            Ended::Refused(reason) => return Err(ClusterError::Refused { address, reason }),
+            Ended::Failed(reason) => return Err(ClusterError::RunFailed { reason }),
+            Ended::Broken(reason) => return Err(ClusterError::WorkerBroken { reason }),
+            Ended::NotFound(reason) => {
+                if now >= self.missing_since + self.setup.patience {
+                    return Err(ClusterError::NoMaster { address, reason });
+                }
+                self.wait(&reason, host);
+            }
+            Ended::Rejoin(reason) => {
+                self.missing_since = now;
+                host.tell(&WorkerEvent::Left { reason });
+                host.find(self.known_term);
+                self.tells = now + 2 * AGAIN_AFTER;
+            }
+        }
+        Ok(None)
+    }
+}
