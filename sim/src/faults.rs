@@ -56,6 +56,11 @@ impl Faults {
         }
     }
 
+    /// How often something goes wrong, about.
+    pub(crate) fn every(&self) -> Now {
+        self.every
+    }
+
     /// Whether one of these examples kills its worker.
     pub(crate) fn kills(&self, epoch: u64, spans: &[Span]) -> bool {
         self.killer.is_some_and(|(in_epoch, place)| {

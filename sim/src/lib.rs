@@ -22,6 +22,7 @@ mod numbers;
 mod random;
 mod replay;
 mod sharing;
+pub mod shipped;
 mod stream;
 mod worker;
 mod world;

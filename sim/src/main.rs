@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use paceline_exchange::Planted;
-use paceline_sim::{Rare, Rules, World};
+use paceline_sim::{Rare, Rules, World, shipped};
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<String>) -> Result<bool, String> {
     let (mut seed, mut from, mut seeds, mut is_traced, mut planted) = (None, 0, 2000, false, None);
-    let mut rules = Rules::Rounds;
+    let (mut rules, mut is_shipped) = (Rules::Rounds, false);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -40,6 +40,7 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             }
             "--trace" => is_traced = true,
             "--shared" => rules = Rules::Sharing,
+            "--shipped" => is_shipped = true,
             "--plant" => {
                 let name = arguments.next().unwrap_or_default();
                 let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING);
@@ -56,8 +57,16 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
     }
     let mut rare = Rare::new();
     for seed in seed.map_or(from..from + seeds, |seed| seed..seed + 1) {
-        let world = World::new(rules, seed, planted);
-        let outcome = if is_traced { world.traced() } else { world }.run();
+        let outcome = match is_shipped {
+            true => {
+                let world = shipped::World::new(rules, seed, planted);
+                if is_traced { world.traced() } else { world }.run()
+            }
+            false => {
+                let world = World::new(rules, seed, planted);
+                if is_traced { world.traced() } else { world }.run()
+            }
+        };
         outcome.trace.iter().for_each(|line| println!("{line}"));
         if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");

@@ -83,6 +83,10 @@ impl Network {
         self.next
     }
 
+    pub(crate) fn open_as(&mut self, id: ConnectionId, from: Pid, to: Pid) {
+        self.connections.insert(id, Connection { ends: [from, to], is_up: true, last: [0; 2] });
+    }
+
     pub(crate) fn cut(&mut self, a: Pid, b: Pid, until: Now) {
         self.cut.insert((a.min(b), a.max(b)), until);
     }

@@ -308,7 +308,10 @@ impl Term {
                 MasterAction::Persist { round, rest } => self.save(round, rest, host),
                 MasterAction::Discard(round) => drop(self.states.remove(&round)),
                 MasterAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
-                MasterAction::Tell(told) => self.hear_told(&told, host),
+                MasterAction::Tell(told) => {
+                    host.hear(&told);
+                    self.hear_told(&told, host);
+                }
                 MasterAction::End(error) => self.ended = Some(error),
             }
         }

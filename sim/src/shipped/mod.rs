@@ -1,0 +1,236 @@
+//! The shipped loops of master and worker in a simulated world: network, disk, coordinator, clock and computing are simulated,
+//! everything else is what real processes run.
+//!
+//! # Layout
+//!
+//! - [`World`]: the clock, the queue of what happens, and the processes.
+//! - `masters`, `workers`: what their loops want, carried out. `store`: who leads, and what is on the disk.
+//! - `hosts`: what the loops take for their surroundings. `replica`: what computes. `links`: connections. `trouble`: what goes wrong.
+
+mod hosts;
+mod links;
+mod masters;
+mod replica;
+mod store;
+mod trouble;
+mod workers;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
+use paceline_exchange::rounds::{Now, Schedule, StepSize};
+use paceline_exchange::{Frame, Planted};
+
+use crate::faults::Faults;
+use crate::invariants::Watch;
+use crate::network::{Network, Pid};
+use crate::random::Random;
+use crate::world::{Outcome, Rules};
+use masters::MasterProcess;
+use store::Store;
+use workers::WorkerProcess;
+
+/// What happens to a process, or to the world.
+enum Happening {
+    Arrives(u64, Frame),
+    Opened(u64),
+    Closed(u64, String),
+    Wakes(Now),
+    Answered(Answer),
+    Found(Option<Found>),
+    Prepared,
+    /// What the replica is at is done.
+    Computed,
+    Asked(paceline_exchange::rounds::Operator),
+    AskedToGo,
+    /// The coordinator notices that a process is gone.
+    Expires(Pid),
+    /// A candidate is told that it leads, if it does.
+    Leads,
+    StartMaster,
+    StartWorker,
+    Trouble,
+}
+
+/// The process that stands for the world itself.
+const NOBODY: Pid = 0;
+/// Simulated milliseconds until a history must have ended, once nothing goes wrong any more.
+const PATIENCE: Now = 180_000;
+
+/// A history of the shipped loops.
+pub struct World {
+    now: Now,
+    queue: BinaryHeap<Reverse<(Now, u64, Pid)>>,
+    happenings: BTreeMap<u64, Happening>,
+    count: u64,
+    random: Random,
+    network: Network,
+    masters: BTreeMap<Pid, MasterProcess>,
+    workers: BTreeMap<Pid, WorkerProcess>,
+    paused: BTreeMap<Pid, Now>,
+    dead: BTreeSet<Pid>,
+    next_pid: Pid,
+    store: Store,
+    work: Schedule,
+    faults: Faults,
+    watch: Watch,
+    planted: Option<Planted>,
+    rules: Rules,
+    has_ended: bool,
+    is_traced: bool,
+    trace: Vec<String>,
+}
+
+impl World {
+    /// The history of a seed under some rules, with a mistake planted or without.
+    pub fn new(rules: Rules, seed: u64, planted: Option<Planted>) -> Self {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let faults = Faults::new(&mut random);
+        let share = match random.within(0, 2) {
+            0 => StepSize::Each(random.within(1, 5)),
+            _ => StepSize::Together(random.within(1, 12)),
+        };
+        let share = if rules == Rules::Sharing { StepSize::Each(2) } else { share };
+        let work = Schedule::new(random.within(40, 300), random.within(1, 4), share);
+        let work = work.in_rounds_of(if rules == Rules::Sharing { 1 } else { random.within(1, 4) });
+        let mut world = Self {
+            now: 0,
+            queue: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
+            count: 0,
+            random,
+            network: Network::default(),
+            masters: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            next_pid: NOBODY + 1,
+            store: Store::default(),
+            watch: Watch::new(work.clone(), 0, rules == Rules::Sharing),
+            work,
+            faults,
+            planted,
+            rules,
+            has_ended: false,
+            is_traced: false,
+            trace: Vec::new(),
+        };
+        // Sometimes a standby from the start.
+        for _ in 0..world.random.within(1, 3) {
+            let delay = world.random.within(0, 500);
+            world.after(delay, NOBODY, Happening::StartMaster);
+        }
+        for _ in 0..world.faults.workers {
+            let delay = world.random.within(0, 600);
+            world.after(delay, NOBODY, Happening::StartWorker);
+        }
+        let first = world.random.within(200, 2000);
+        world.after(first, NOBODY, Happening::Trouble);
+        world
+    }
+
+    /// Keeps every line of what happens.
+    pub fn traced(mut self) -> Self {
+        self.is_traced = true;
+        self
+    }
+
+    /// Runs to the end.
+    pub fn run(mut self) -> Outcome {
+        while let Some(Reverse((at, id, pid))) = self.queue.pop() {
+            self.now = self.now.max(at);
+            if self.has_ended || self.watch.violation.is_some() {
+                break;
+            }
+            if self.now > self.faults.until + PATIENCE {
+                let phases: Vec<String> = self.masters.values().filter_map(MasterProcess::phase).collect();
+                let late = format!("the run has not ended {PATIENCE} ms after the last fault; masters: {phases:?}");
+                self.watch.fail(self.now, late);
+                break;
+            }
+            if let Some(resumes) = self.paused.get(&pid).copied() {
+                if resumes > self.now {
+                    // Order is kept: the number of the happening stays.
+                    self.queue.push(Reverse((resumes, id, pid)));
+                    continue;
+                }
+                self.paused.remove(&pid);
+            }
+            let Some(happening) = self.happenings.remove(&id) else { continue };
+            if !self.dead.contains(&pid) {
+                self.happen(pid, happening);
+            }
+        }
+        if self.watch.violation.is_none() && !self.has_ended {
+            self.watch.fail(self.now, "nothing happens any more, and the run has not ended".into());
+        }
+        Outcome { violation: self.watch.violation, rare: self.watch.rare, time: self.now, trace: self.trace }
+    }
+
+    fn happen(&mut self, pid: Pid, happening: Happening) {
+        if let Happening::Arrives(link, _) = &happening
+            && !self.network.connections.get(link).is_some_and(|connection| connection.is_up)
+        {
+            return;
+        }
+        match happening {
+            Happening::StartMaster => self.start_master(),
+            Happening::StartWorker => self.start_worker(),
+            Happening::Trouble => self.make_trouble(),
+            Happening::Expires(leader) => self.expire(leader),
+            happening if self.masters.contains_key(&pid) => match happening {
+                Happening::Leads => self.lead_now(pid),
+                Happening::Answered(answer) => self.to_master(pid, MasterInput::Done(answer)),
+                Happening::Asked(operator) => self.to_master(pid, MasterInput::Asked(operator)),
+                Happening::Wakes(at) if self.masters[&pid].wakes == at => self.to_master(pid, MasterInput::Wake),
+                other => {
+                    if let Some(event) = links::event(other) {
+                        self.to_master(pid, MasterInput::Link(event));
+                    }
+                }
+            },
+            happening if self.workers.contains_key(&pid) => match happening {
+                Happening::Found(found) => self.to_worker(pid, WorkerInput::Found(Ok(found))),
+                Happening::Prepared => self.prepared(pid),
+                Happening::Computed => self.computed(pid),
+                Happening::AskedToGo => self.to_worker(pid, WorkerInput::AskedToGo),
+                Happening::Wakes(at) if self.workers[&pid].wakes == at => self.to_worker(pid, WorkerInput::Wake),
+                other => {
+                    if let Some(event) = links::event(other) {
+                        self.to_worker(pid, WorkerInput::Link(event));
+                    }
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, delay: Now, pid: Pid, happening: Happening) {
+        self.at(self.now + delay, pid, happening);
+    }
+
+    fn at(&mut self, at: Now, pid: Pid, happening: Happening) {
+        self.count += 1;
+        self.happenings.insert(self.count, happening);
+        self.queue.push(Reverse((at, self.count, pid)));
+    }
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        if self.is_traced {
+            let line = format!("{:>7} {}", self.now, line());
+            self.trace.push(line);
+        }
+    }
+
+    fn new_pid(&mut self) -> Pid {
+        self.next_pid += 1;
+        self.next_pid
+    }
+
+    /// A timer rings when it was asked for, or a little late.
+    fn wake(&mut self, pid: Pid, at: Now) {
+        let late = if self.random.one_in(10) { self.random.within(0, 200) } else { 0 };
+        self.at(at.max(self.now) + late, pid, Happening::Wakes(at));
+    }
+}

@@ -1,0 +1,207 @@
+//! What a worker's loop wants, carried out.
+
+use paceline_cluster::loops::{Desk, Found, Ready, WorkerInput, WorkerLoop, WorkerSetup};
+use paceline_exchange::rounds::{Incarnation, Now};
+
+use super::hosts::{Effect, SimWorker};
+use super::masters::job;
+use super::replica::{LAYOUT, MESSAGE, SimReplica};
+use super::{Happening, NOBODY, World};
+use crate::master::DATA;
+use crate::network::Pid;
+use crate::world::Rules;
+
+pub(super) struct WorkerProcess {
+    worker: WorkerLoop,
+    host: SimWorker,
+    desk: Option<Desk>,
+    replica: SimReplica,
+    is_computing: bool,
+    was: Option<Incarnation>,
+    /// When it is woken next.
+    pub wakes: Now,
+}
+
+impl WorkerProcess {
+    /// The way of the round that began with a step, if this is one of the members and still knows it.
+    pub(super) fn way_of(&self, members: &[Incarnation], iteration: u64) -> Option<u64> {
+        self.worker.incarnation().filter(|incarnation| members.contains(incarnation))?;
+        // What waits to be done is as good as done, but cannot be compared.
+        self.desk.as_ref().filter(|desk| !desk.is_busy())?;
+        self.replica.inside().ways.get(&iteration).copied()
+    }
+}
+
+impl World {
+    pub(super) fn start_worker(&mut self) {
+        let pid = self.new_pid();
+        let mut host = SimWorker::new(self.now, pid);
+        let setup = WorkerSetup {
+            token: None,
+            expects_master: false,
+            slots: self.faults.slots(pid),
+            patience: 60_000,
+            place: "the coordinator".into(),
+        };
+        let worker = WorkerLoop::new(setup, &mut host);
+        let replica = SimReplica::new(pid * 1000);
+        let (is_computing, was) = (false, None);
+        let process = WorkerProcess { worker, host, desk: None, replica, is_computing, was, wakes: Now::MAX };
+        self.workers.insert(pid, process);
+        self.say(|| format!("worker {pid} starts"));
+        self.worker_acts(pid);
+    }
+
+    pub(super) fn to_worker(&mut self, pid: Pid, input: WorkerInput) {
+        if self.is_traced {
+            let mut input = format!("{input:?}");
+            input.truncate(160);
+            self.trace.push(format!("{:>7} worker {pid}: {input}", self.now));
+        }
+        let Some(process) = self.workers.get_mut(&pid) else { return };
+        process.host.now = self.now;
+        process.worker.handle(input, &mut process.host);
+        self.worker_acts(pid);
+    }
+
+    fn worker_acts(&mut self, pid: Pid) {
+        let Some(process) = self.workers.get_mut(&pid) else { return };
+        for effect in std::mem::take(&mut process.host.socket.effects) {
+            if self.dead.contains(&pid) || self.watch.violation.is_some() {
+                return;
+            }
+            match effect {
+                Effect::Connect(link, address) => self.connect(link, pid, &address),
+                Effect::Send(link, frame) => self.send(link, pid, frame),
+                Effect::Close(link, reason) => self.close(link, pid, &reason),
+                Effect::Find(known) => {
+                    let record = self.store.record.as_ref();
+                    let newest = record.filter(|r| r.term == self.store.term && r.term >= known);
+                    let found = newest.filter(|_| self.store.leader.is_some());
+                    let found = found.map(|record| Found { address: record.address.clone(), key: None });
+                    let delay = self.random.within(1, 50);
+                    self.after(delay, pid, Happening::Found(found));
+                }
+                Effect::Prepare => {
+                    let delay = self.random.within(1, 300);
+                    self.after(delay, pid, Happening::Prepared);
+                }
+                Effect::Compute(task) => {
+                    let process = self.workers.get_mut(&pid).expect("it acts");
+                    if task.steps().is_some_and(|steps| !steps.is_empty())
+                        && let Some(lease) = process.worker.member().map(|member| member.lease_until())
+                    {
+                        self.watch.may_work(self.now, pid, lease);
+                    }
+                    if let Some(desk) = &mut process.desk {
+                        desk.push(task);
+                    }
+                    self.work_on(pid);
+                }
+                Effect::WorkerTold(event) => self.say(|| format!("  worker {pid} tells {event:?}")),
+                Effect::Begin(_) | Effect::Told(_) | Effect::Event(_) => {}
+            }
+        }
+        self.hand_back(pid);
+        let Some(process) = self.workers.get_mut(&pid) else { return };
+        if let Some(outcome) = process.worker.take_outcome() {
+            self.say(|| format!("worker {pid} is over: {outcome:?}"));
+            self.kill(pid, false);
+            let delay = self.random.within(100, 3000);
+            return self.after(delay, NOBODY, Happening::StartWorker);
+        }
+        let now = process.worker.incarnation();
+        if now.is_some() && process.was.is_some() && now != process.was {
+            self.watch.count("a worker came back as another incarnation");
+        }
+        process.was = now.or(process.was);
+        if let Some(member) = process.worker.member() {
+            // Messages are kept of every origin, and of a few that are lost.
+            let origins = if self.rules == Rules::Sharing { 12 } else { 1 };
+            self.watch.queues(self.now, "rounds or messages of an origin", member.history_kept() / origins);
+        }
+        let wakes = process.worker.wakes_at().unwrap_or(Now::MAX);
+        if wakes != process.wakes {
+            process.wakes = wakes;
+            if wakes != Now::MAX {
+                self.wake(pid, wakes);
+            }
+        }
+    }
+
+    /// The job is read.
+    pub(super) fn prepared(&mut self, pid: Pid) {
+        let Some(process) = self.workers.get_mut(&pid) else { return };
+        process.desk = Some(Desk::new(Box::new(process.replica.clone())));
+        let width = if self.rules == Rules::Sharing { MESSAGE } else { LAYOUT.width() };
+        let ready = Ready { job: job(), proof: DATA, width, layout: LAYOUT, gives_nothing: true };
+        self.to_worker(pid, WorkerInput::Ready(Ok(ready)));
+    }
+
+    /// Does what takes no time, and begins what takes some.
+    fn work_on(&mut self, pid: Pid) {
+        loop {
+            let Some(process) = self.workers.get_mut(&pid) else { return };
+            let Some(desk) = process.desk.as_mut().filter(|desk| desk.is_busy() && !process.is_computing) else {
+                return;
+            };
+            let Some(steps) = desk.next_steps().cloned() else {
+                if let Some(done) = desk.work() {
+                    // It comes back in the order in which it was done.
+                    let _ = process.host.outbox.send(done);
+                }
+                self.look_inside(pid);
+                continue;
+            };
+            if self.faults.kills(steps.epoch, &steps.slice.concat()) {
+                self.watch.count("an example killed its worker");
+                return self.lose_worker(pid);
+            }
+            process.is_computing = true;
+            let delay = if steps.is_empty() { 1 } else { self.faults.computes_for(&mut self.random, self.now) };
+            return self.after(delay, pid, Happening::Computed);
+        }
+    }
+
+    pub(super) fn computed(&mut self, pid: Pid) {
+        let Some(process) = self.workers.get_mut(&pid) else { return };
+        process.is_computing = false;
+        if let Some(done) = process.desk.as_mut().and_then(Desk::work) {
+            let _ = process.host.outbox.send(done);
+        }
+        self.look_inside(pid);
+        self.work_on(pid);
+        self.hand_back(pid);
+    }
+
+    /// Gives the loop what its replica has done.
+    fn hand_back(&mut self, pid: Pid) {
+        while let Some(done) = self.workers.get(&pid).and_then(|process| process.host.done.try_recv().ok()) {
+            if self.dead.contains(&pid) || self.watch.violation.is_some() {
+                return;
+            }
+            self.to_worker(pid, WorkerInput::Done(done));
+        }
+    }
+
+    fn look_inside(&mut self, pid: Pid) {
+        let Some(process) = self.workers.get(&pid) else { return };
+        let mut inside = process.replica.inside();
+        let (wrong, made) = (inside.wrong.take(), std::mem::take(&mut inside.made));
+        drop(inside);
+        for (origin, sequence, update) in made {
+            self.watch.made(origin, sequence, update);
+        }
+        if let Some(wrong) = wrong {
+            self.watch.fail(self.now, format!("worker {pid}: {wrong}"));
+        }
+    }
+
+    /// A worker dies; another one starts some time later.
+    pub(super) fn lose_worker(&mut self, pid: Pid) {
+        let is_silent = self.random.one_in(4);
+        self.kill(pid, is_silent);
+        let delay = self.random.within(100, 3000);
+        self.after(delay, NOBODY, Happening::StartWorker);
+    }
+}
