@@ -81,7 +81,7 @@ impl Watch {
             Ok(places) if places.len() as u64 != round => {
                 self.fail(now, format!("a state with {} examples was published as one with {round}", places.len()));
             }
-            Ok(places) => self.covered_in_checkpoint(now, &places, rest),
+            Ok(places) => self.covered_in_checkpoint(now, round, &places, rest),
         }
     }
 
