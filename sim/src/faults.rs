@@ -56,6 +56,16 @@ impl Faults {
         }
     }
 
+    /// Whether two workers do not reach each other from the end of all other faults on.
+    pub(crate) fn leaves_a_bad_edge(&self) -> bool {
+        self.leaves_a_bad_edge
+    }
+
+    /// Whether workers die of giving their state to others now and then.
+    pub(crate) fn has_fragile_workers(&self) -> bool {
+        self.fragile_donors || self.fragile_savers
+    }
+
     /// How often something goes wrong, about.
     pub(crate) fn every(&self) -> Now {
         self.every

@@ -5,10 +5,11 @@ use paceline_cluster::loops::{MasterInput, MasterLoop, MasterSetup, Record};
 use paceline_cluster::tracker::Board;
 use paceline_cluster::wire::JobText;
 use paceline_exchange::rounds::message::DataProof;
-use paceline_exchange::rounds::{MasterOptions, MemberOptions, Now, StepSize, Told};
+use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
 use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
 
 use super::hosts::{Effect, SimMaster, Socket};
+use super::replica::read_state;
 use super::workers::WorkerProcess;
 use super::{Happening, NOBODY, World};
 use crate::master::{DATA, SILENCE_LIMIT};
@@ -164,7 +165,23 @@ impl World {
             let ways = self.workers.values().filter_map(way).collect();
             self.watch.same_way(self.now, *round, ways);
         }
+        if let Told::Shared { member, epoch, spans, .. } = told {
+            self.is_held(pid, *member, *epoch, spans);
+        }
         self.watch.hear(self.now, told);
+    }
+
+    /// In `shared`: what counts is held by another member, or by the master.
+    fn is_held(&mut self, pid: Pid, member: Incarnation, epoch: u64, spans: &[Span]) {
+        let Some((origin, last)) = self.origin_of(member).zip(spans.last()) else { return };
+        let Some(sequence) = self.watch.message_about(origin, (epoch, last.end - 1)) else { return };
+        let Some(term) = self.masters[&pid].master.as_ref().and_then(MasterLoop::term) else { return };
+        let is_in = |state: &[u8]| read_state(state).is_ok_and(|state| state.applied.get(&origin) >= Some(&sequence));
+        // Who held it may just have been lost: what nobody holds when its origin is lost too is taken back then.
+        let is_held = term.states().any(|(_, state)| is_in(state)) || self.may_be_held(origin, sequence);
+        if !is_held && term.rules().phase() == "running" {
+            self.watch.fail(self.now, format!("message {sequence} of {member} counts, but nobody else holds it"));
+        }
     }
 
     fn hear_event(&mut self, pid: Pid, event: &Event) {

@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use paceline_exchange::rounds::Operator;
+use paceline_exchange::rounds::{Now, Operator};
 
 use super::{Happening, NOBODY, World};
 use crate::network::Pid;
@@ -16,6 +16,16 @@ impl World {
             // From here on everything must come to a good end.
             self.network.heal();
             self.paused.clear();
+            let live: Vec<Pid> = self.workers.keys().copied().filter(|pid| !self.dead.contains(pid)).collect();
+            if let [first, .., last] = live[..]
+                && self.faults.leaves_a_bad_edge()
+            {
+                self.watch.count("two workers never reached each other again");
+                self.network.cut(first, last, Now::MAX / 2);
+                let is_between = |link: &u64| self.network.connections[link].other(first) == last;
+                let between: Vec<u64> = self.network.of(first).into_iter().filter(is_between).collect();
+                between.into_iter().for_each(|link| self.reset(link, "no route"));
+            }
             let resumes: Vec<Pid> = self.masters.keys().copied().filter(|pid| !self.dead.contains(pid)).collect();
             resumes.into_iter().for_each(|pid| self.after(1, pid, Happening::Asked(Operator::Resume)));
             return;

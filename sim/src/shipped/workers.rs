@@ -1,7 +1,11 @@
 //! What a worker's loop wants, carried out.
 
 use paceline_cluster::loops::{Desk, Found, Ready, WorkerInput, WorkerLoop, WorkerSetup};
+use paceline_cluster::wire::Word;
+use paceline_exchange::Frame;
+use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Now};
+use paceline_exchange::sharing::message::PeerWord;
 
 use super::hosts::{Effect, SimWorker};
 use super::masters::job;
@@ -42,6 +46,7 @@ impl World {
             slots: self.faults.slots(pid),
             patience: 60_000,
             place: "the coordinator".into(),
+            planted: self.planted,
         };
         let worker = WorkerLoop::new(setup, &mut host);
         let replica = SimReplica::new(pid * 1000);
@@ -72,7 +77,13 @@ impl World {
             }
             match effect {
                 Effect::Connect(link, address) => self.connect(link, pid, &address),
-                Effect::Send(link, frame) => self.send(link, pid, frame),
+                Effect::Send(link, frame) => {
+                    let is_last = self.faults.has_fragile_workers() && self.dies_of(&frame);
+                    self.send(link, pid, frame);
+                    if is_last {
+                        return self.lose_worker(pid);
+                    }
+                }
                 Effect::Close(link, reason) => self.close(link, pid, &reason),
                 Effect::Find(known) => {
                     let record = self.store.record.as_ref();
@@ -127,6 +138,47 @@ impl World {
                 self.wake(pid, wakes);
             }
         }
+    }
+
+    /// Whether a worker dies when it has said this.
+    fn dies_of(&mut self, frame: &Frame) -> bool {
+        let Ok((word, _)) = Word::read(frame) else { return false };
+        match word {
+            Word::SaveState { .. } | Word::SaveShared { .. } => {
+                let dies = self.faults.saver_dies(&mut self.random, self.now);
+                if dies {
+                    self.watch.count("a worker died when it had sent its state to the master");
+                }
+                dies
+            }
+            Word::ToPeer(ToPeer::State { .. } | ToPeer::Sharing(PeerWord::Snapshot { .. })) => {
+                let dies = self.faults.donor_dies(&mut self.random, self.now);
+                if dies {
+                    self.watch.count("a donor died");
+                }
+                dies
+            }
+            Word::Relay { .. } => {
+                self.watch.count("the master carried what two workers say");
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Who made the messages of a member, if it is known still.
+    pub(super) fn origin_of(&self, member: Incarnation) -> Option<u64> {
+        let of = |process: &&WorkerProcess| process.worker.incarnation() == Some(member);
+        Some(self.workers.values().find(of)?.replica.inside().origin)
+    }
+
+    /// Whether anybody but its origin holds a message, or may: what waits to be done cannot be looked at.
+    pub(super) fn may_be_held(&self, origin: u64, sequence: u64) -> bool {
+        self.workers.values().any(|process| {
+            let is_busy = process.is_computing || process.desk.as_ref().is_some_and(Desk::is_busy);
+            let inside = process.replica.inside();
+            inside.origin != origin && (is_busy || inside.state.applied.get(&origin) >= Some(&sequence))
+        })
     }
 
     /// The job is read.

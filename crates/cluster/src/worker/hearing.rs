@@ -133,10 +133,11 @@ impl Membership {
                 }
                 self.links = Links::new(incarnation);
                 let (term, now) = (frame.term, host.now());
-                let member = match is_shared {
+                let mut member = match is_shared {
                     true => MemberRules::Sharing(sharing::Member::new(options, incarnation, term, now)),
                     false => MemberRules::Rounds(Member::new(options, incarnation, term, now)),
                 };
+                member.plant(self.setup.planted);
                 host.record().member(&member);
                 self.member = Some(member);
                 host.tell(&WorkerEvent::Joined {

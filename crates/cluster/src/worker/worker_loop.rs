@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use paceline_exchange::Planted;
 use paceline_exchange::rounds::{Incarnation, Now, Slots, Term};
 
 use super::WorkerEvent;
@@ -28,6 +29,8 @@ pub struct WorkerSetup {
     pub patience: Now,
     /// Where it looks.
     pub place: String,
+    /// A mistake, for the simulator.
+    pub planted: Option<Planted>,
 }
 
 enum Stage {
