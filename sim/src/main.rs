@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use paceline_exchange::Planted;
-use paceline_sim::{Rare, Rules, World, shipped};
+use paceline_sim::{Rare, Rules, World};
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<String>) -> Result<bool, String> {
     let (mut seed, mut from, mut seeds, mut is_traced, mut planted) = (None, 0, 2000, false, None);
-    let (mut rules, mut is_shipped) = (Rules::Rounds, false);
+    let mut rules = Rules::Rounds;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -40,10 +40,9 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             }
             "--trace" => is_traced = true,
             "--shared" => rules = Rules::Sharing,
-            "--shipped" => is_shipped = true,
             "--plant" => {
                 let name = arguments.next().unwrap_or_default();
-                let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING);
+                let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING).chain(Planted::IN_LOOPS);
                 let found = all().find(|p| format!("{p:?}") == name);
                 let names = || all().map(|p| format!("{p:?}")).collect::<Vec<_>>().join(", ");
                 planted = Some(found.ok_or_else(|| format!("expected one of {}, found `{name}`", names()))?);
@@ -57,16 +56,8 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
     }
     let mut rare = Rare::new();
     for seed in seed.map_or(from..from + seeds, |seed| seed..seed + 1) {
-        let outcome = match is_shipped {
-            true => {
-                let world = shipped::World::new(rules, seed, planted);
-                if is_traced { world.traced() } else { world }.run()
-            }
-            false => {
-                let world = World::new(rules, seed, planted);
-                if is_traced { world.traced() } else { world }.run()
-            }
-        };
+        let world = World::new(rules, seed, planted);
+        let outcome = if is_traced { world.traced() } else { world }.run();
         outcome.trace.iter().for_each(|line| println!("{line}"));
         if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");

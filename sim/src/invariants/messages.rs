@@ -6,8 +6,7 @@ use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule};
 use paceline_exchange::sharing::Sequence;
 
 use super::Watch;
-use crate::numbers::{State, WIDTH};
-use crate::stream::Update;
+use crate::numbers::{State, Update, WIDTH};
 
 /// All messages that were ever made.
 #[derive(Clone, Debug, Default)]

@@ -207,6 +207,11 @@ impl Term {
         self.states.iter().map(|(round, state)| (*round, state)).chain(held)
     }
 
+    /// The members that it has a link to.
+    pub fn linked(&self) -> impl Iterator<Item = Incarnation> {
+        self.members.keys().copied()
+    }
+
     /// The links of its members.
     pub(super) fn links(&self) -> impl Iterator<Item = LinkId> {
         self.members.values().map(|known| known.link)

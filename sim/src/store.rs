@@ -8,15 +8,14 @@ use paceline_cluster::coordination::{CoordinationError, Leadership, Loss, RunRec
 use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation, Unpublished};
 use paceline_exchange::Planted;
 
-use super::replica::read_state;
-use super::{Happening, World};
 use crate::network::Pid;
 use crate::numbers::State;
-use crate::world::Rules;
+use crate::replica::read_state;
+use crate::world::{Happening, Rules, World};
 
 /// What survives all processes.
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     pub term: u64,
     pub leader: Option<Pid>,
     /// Candidates, in the order in which they came.
@@ -29,7 +28,7 @@ pub(super) struct Store {
 }
 
 impl World {
-    pub(super) fn begin(&mut self, pid: Pid, operation: Operation) {
+    pub(crate) fn begin(&mut self, pid: Pid, operation: Operation) {
         let delay = self.random.within(1, 20);
         match operation {
             Operation::Lead => {
@@ -48,7 +47,7 @@ impl World {
             Operation::Publish(record) => self.publish(pid, record),
             Operation::Load(record) => {
                 let loaded = self.load(&record);
-                self.after(delay, pid, Happening::Answered(Answer::Loaded(loaded)));
+                self.after(delay, pid, Happening::Answered(loaded));
             }
             Operation::Save(checkpoint) => self.save(pid, checkpoint),
             Operation::Tidy(_) => {}
@@ -68,7 +67,7 @@ impl World {
     }
 
     /// The first candidate leads, if nobody does.
-    pub(super) fn lead_now(&mut self, pid: Pid) {
+    pub(crate) fn lead_now(&mut self, pid: Pid) {
         if self.store.leader.is_some() || self.store.waiting.first() != Some(&pid) {
             return;
         }
@@ -86,11 +85,11 @@ impl World {
         let round = round.map_or(0, |checkpoint| checkpoint.round);
         self.watch.master_began(self.now, term, round);
         let leadership = Leadership { term, found };
-        self.to_master(pid, paceline_cluster::loops::MasterInput::Done(Answer::Led(Ok(leadership))));
+        self.tell_master(pid, paceline_cluster::loops::MasterInput::Done(Answer::Led(Ok(leadership))));
     }
 
     /// A leader is known to be gone, or has stepped down: the next one leads.
-    pub(super) fn expire(&mut self, leader: Pid) {
+    pub(crate) fn expire(&mut self, leader: Pid) {
         if self.store.leader == Some(leader) {
             self.store.leader = None;
             // It learns of it from the coordinator, sooner or later.
@@ -124,14 +123,14 @@ impl World {
         self.after(delay, pid, Happening::Answered(Answer::Published(Ok(()))));
     }
 
-    fn load(&mut self, record: &RunRecord) -> Result<Begun, ClusterError> {
+    fn load(&mut self, record: &RunRecord) -> Answer {
         let path = record.checkpoint.clone().unwrap_or_default();
         let Some(checkpoint) = self.store.files.get(&path).cloned() else {
             self.watch.fail(self.now, format!("{path} was published, but is not there"));
-            return Err(CoordinationError::Lost { reason: Loss::NeverLed }.into());
+            return Answer::Loaded(Err(CoordinationError::Lost { reason: Loss::NeverLed }.into()));
         };
         let Checkpoint { run, round, rest, is_finished, judged, state, .. } = checkpoint;
-        Ok(Begun { run, round, rest, state, judged, path: Some(PathBuf::from(path)), is_finished })
+        Answer::Loaded(Ok(Begun { run, round, rest, state, judged, path: Some(PathBuf::from(path)), is_finished }))
     }
 
     /// Writing takes a while, and fails now and then.

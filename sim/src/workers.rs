@@ -7,15 +7,14 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Now};
 use paceline_exchange::sharing::message::PeerWord;
 
-use super::hosts::{Effect, SimWorker};
-use super::masters::job;
-use super::replica::{LAYOUT, MESSAGE, SimReplica};
-use super::{Happening, NOBODY, World};
-use crate::master::DATA;
+use crate::hosts::{Effect, SimWorker};
+use crate::masters::{DATA, job};
 use crate::network::Pid;
-use crate::world::Rules;
+use crate::numbers::State;
+use crate::replica::{LAYOUT, MESSAGE, SimReplica};
+use crate::world::{Happening, NOBODY, Rules, World};
 
-pub(super) struct WorkerProcess {
+pub(crate) struct WorkerProcess {
     worker: WorkerLoop,
     host: SimWorker,
     desk: Option<Desk>,
@@ -27,8 +26,16 @@ pub(super) struct WorkerProcess {
 }
 
 impl WorkerProcess {
+    /// The state, if this is one of the members, has one, and has nothing to do.
+    pub(crate) fn state_of(&self, members: &[Incarnation]) -> Option<State> {
+        let member = self.worker.member().filter(|member| members.contains(&member.incarnation()))?;
+        member.sharing().and_then(|member| member.vector())?;
+        self.desk.as_ref().filter(|desk| !desk.is_busy())?;
+        Some(self.replica.inside().state.clone())
+    }
+
     /// The way of the round that began with a step, if this is one of the members and still knows it.
-    pub(super) fn way_of(&self, members: &[Incarnation], iteration: u64) -> Option<u64> {
+    pub(crate) fn way_of(&self, members: &[Incarnation], iteration: u64) -> Option<u64> {
         self.worker.incarnation().filter(|incarnation| members.contains(incarnation))?;
         // What waits to be done is as good as done, but cannot be compared.
         self.desk.as_ref().filter(|desk| !desk.is_busy())?;
@@ -37,7 +44,7 @@ impl WorkerProcess {
 }
 
 impl World {
-    pub(super) fn start_worker(&mut self) {
+    pub(crate) fn start_worker(&mut self) {
         let pid = self.new_pid();
         let mut host = SimWorker::new(self.now, pid);
         let setup = WorkerSetup {
@@ -57,7 +64,7 @@ impl World {
         self.worker_acts(pid);
     }
 
-    pub(super) fn to_worker(&mut self, pid: Pid, input: WorkerInput) {
+    pub(crate) fn tell_worker(&mut self, pid: Pid, input: WorkerInput) {
         if self.is_traced {
             let mut input = format!("{input:?}");
             input.truncate(160);
@@ -125,6 +132,9 @@ impl World {
         if now.is_some() && process.was.is_some() && now != process.was {
             self.watch.count("a worker came back as another incarnation");
         }
+        if let (Some(now), before) = (now.filter(|now| process.was != Some(*now)), process.was.unwrap_or(0)) {
+            self.watch.term_seen(self.now, pid, before >> 32, now >> 32);
+        }
         process.was = now.or(process.was);
         if let Some(member) = process.worker.member() {
             // Messages are kept of every origin, and of a few that are lost.
@@ -167,13 +177,13 @@ impl World {
     }
 
     /// Who made the messages of a member, if it is known still.
-    pub(super) fn origin_of(&self, member: Incarnation) -> Option<u64> {
+    pub(crate) fn origin_of(&self, member: Incarnation) -> Option<u64> {
         let of = |process: &&WorkerProcess| process.worker.incarnation() == Some(member);
         Some(self.workers.values().find(of)?.replica.inside().origin)
     }
 
     /// Whether anybody but its origin holds a message, or may: what waits to be done cannot be looked at.
-    pub(super) fn may_be_held(&self, origin: u64, sequence: u64) -> bool {
+    pub(crate) fn may_be_held(&self, origin: u64, sequence: u64) -> bool {
         self.workers.values().any(|process| {
             let is_busy = process.is_computing || process.desk.as_ref().is_some_and(Desk::is_busy);
             let inside = process.replica.inside();
@@ -182,12 +192,12 @@ impl World {
     }
 
     /// The job is read.
-    pub(super) fn prepared(&mut self, pid: Pid) {
+    pub(crate) fn prepared(&mut self, pid: Pid) {
         let Some(process) = self.workers.get_mut(&pid) else { return };
         process.desk = Some(Desk::new(Box::new(process.replica.clone())));
         let width = if self.rules == Rules::Sharing { MESSAGE } else { LAYOUT.width() };
         let ready = Ready { job: job(), proof: DATA, width, layout: LAYOUT, gives_nothing: true };
-        self.to_worker(pid, WorkerInput::Ready(Ok(ready)));
+        self.tell_worker(pid, WorkerInput::Ready(Ok(ready)));
     }
 
     /// Does what takes no time, and begins what takes some.
@@ -215,7 +225,7 @@ impl World {
         }
     }
 
-    pub(super) fn computed(&mut self, pid: Pid) {
+    pub(crate) fn computed(&mut self, pid: Pid) {
         let Some(process) = self.workers.get_mut(&pid) else { return };
         process.is_computing = false;
         if let Some(done) = process.desk.as_mut().and_then(Desk::work) {
@@ -232,7 +242,7 @@ impl World {
             if self.dead.contains(&pid) || self.watch.violation.is_some() {
                 return;
             }
-            self.to_worker(pid, WorkerInput::Done(done));
+            self.tell_worker(pid, WorkerInput::Done(done));
         }
     }
 
@@ -250,7 +260,7 @@ impl World {
     }
 
     /// A worker dies; another one starts some time later.
-    pub(super) fn lose_worker(&mut self, pid: Pid) {
+    pub(crate) fn lose_worker(&mut self, pid: Pid) {
         let is_silent = self.random.one_in(4);
         self.kill(pid, is_silent);
         let delay = self.random.within(100, 3000);

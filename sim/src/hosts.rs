@@ -11,12 +11,12 @@ use paceline_exchange::Frame;
 use paceline_exchange::rounds::{Incarnation, Now, Term, Told};
 use paceline_train::Event;
 
-use super::replica::write_state;
 use crate::network::Pid;
 use crate::numbers::State;
+use crate::replica::write_state;
 
 /// What a loop wants.
-pub(super) enum Effect {
+pub(crate) enum Effect {
     Connect(u64, String),
     Send(u64, Frame),
     Close(u64, String),
@@ -30,20 +30,20 @@ pub(super) enum Effect {
 }
 
 /// The end of all links of a process.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     address: String,
     next: u64,
     pub effects: Vec<Effect>,
 }
 
 impl Socket {
-    pub(super) fn new(pid: Pid) -> Self {
+    pub(crate) fn new(pid: Pid) -> Self {
         Self { address: pid.to_string(), next: pid << 32, effects: Vec::new() }
     }
 }
 
 /// The number of a link.
-pub(super) fn number(link: LinkId) -> u64 {
+pub(crate) fn number(link: LinkId) -> u64 {
     link.to_string().trim_start_matches("link ").parse().expect("a link is called by its number")
 }
 
@@ -85,7 +85,7 @@ impl Transport for Socket {
 }
 
 /// Around a master.
-pub(super) struct SimMaster {
+pub(crate) struct SimMaster {
     pub now: Now,
     pub socket: Socket,
     pub run: u64,
@@ -135,7 +135,7 @@ impl MasterHost for SimMaster {
 }
 
 /// Around a worker.
-pub(super) struct SimWorker {
+pub(crate) struct SimWorker {
     pub now: Now,
     pub socket: Socket,
     pub outbox: Sender<ReplicaDone>,
@@ -144,7 +144,7 @@ pub(super) struct SimWorker {
 }
 
 impl SimWorker {
-    pub(super) fn new(now: Now, pid: Pid) -> Self {
+    pub(crate) fn new(now: Now, pid: Pid) -> Self {
         let (outbox, done) = unbounded();
         Self { now, socket: Socket::new(pid), outbox, done, record: Record::default() }
     }

@@ -9,19 +9,18 @@ use paceline_exchange::{Encoder, Message};
 use paceline_model::{Loss, Progress};
 use paceline_train::{Contributed, Error, Layout, Parts, Replica, SharedStep, Sink, SlotShare, Traffic};
 
-use crate::numbers::{State, WIDTH, worth};
+use crate::numbers::{State, Update, WIDTH, worth};
 use crate::random::mix;
-use crate::stream::Update;
 
 /// Numbers of a contribution: sums, and the way of the state that it was computed from, of which the mean must be the same.
-pub(super) const LAYOUT: Layout = Layout { summed: WIDTH, averaged: 1 };
+pub(crate) const LAYOUT: Layout = Layout { summed: WIDTH, averaged: 1 };
 /// Numbers of a message: sums, who made it, and its number.
-pub(super) const MESSAGE: usize = WIDTH + 2;
+pub(crate) const MESSAGE: usize = WIDTH + 2;
 /// Ways are compared by so many values.
 const WAYS: u64 = 1021;
 
 /// What a replica is, and what it has done that others want to look at.
-pub(super) struct Inside {
+pub(crate) struct Inside {
     pub state: State,
     /// Who it is as an origin of messages: another one each time that it takes over a state.
     pub origin: u64,
@@ -39,7 +38,7 @@ pub(super) struct Inside {
 
 /// A replica whose inside can be looked at.
 #[derive(Clone)]
-pub(super) struct SimReplica(Arc<Mutex<Inside>>);
+pub(crate) struct SimReplica(Arc<Mutex<Inside>>);
 
 fn sum_of(steps: &Steps) -> [i64; WIDTH] {
     let mut sum = [0; WIDTH];
@@ -66,18 +65,18 @@ fn read(message: &[u8]) -> Option<([i64; WIDTH], u64, u64)> {
 }
 
 /// A state as bytes.
-pub(super) fn write_state(state: &State) -> Vec<u8> {
+pub(crate) fn write_state(state: &State) -> Vec<u8> {
     serde_json::to_vec(&(state.values, state.way, &state.applied)).expect("numbers can be written")
 }
 
 /// A state of bytes.
-pub(super) fn read_state(bytes: &[u8]) -> Result<State, String> {
+pub(crate) fn read_state(bytes: &[u8]) -> Result<State, String> {
     let (values, way, applied) = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     Ok(State { values, way, applied })
 }
 
 impl SimReplica {
-    pub(super) fn new(origin: u64) -> Self {
+    pub(crate) fn new(origin: u64) -> Self {
         Self(Arc::new(Mutex::new(Inside {
             state: State::initial(),
             origin,
@@ -91,7 +90,7 @@ impl SimReplica {
         })))
     }
 
-    pub(super) fn inside(&self) -> MutexGuard<'_, Inside> {
+    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,31 +8,37 @@ use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
 use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
 
-use super::hosts::{Effect, SimMaster, Socket};
-use super::replica::read_state;
-use super::workers::WorkerProcess;
-use super::{Happening, NOBODY, World};
-use crate::master::{DATA, SILENCE_LIMIT};
+use crate::hosts::{Effect, SimMaster, Socket};
 use crate::network::Pid;
-use crate::world::Rules;
+use crate::numbers::State;
+use crate::replica::read_state;
+use crate::workers::WorkerProcess;
+use crate::world::{Happening, NOBODY, Rules, World};
 
-pub(super) struct MasterProcess {
+/// What every worker of a history has.
+pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
+/// A process that is silent for so long is lost, in simulated milliseconds.
+const SILENCE_LIMIT: Now = 2000;
+
+pub(crate) struct MasterProcess {
     master: Option<MasterLoop>,
     host: SimMaster,
     /// When it is woken next.
     pub wakes: Now,
     has_started: bool,
+    /// Whether its members were compared when training had ended.
+    is_looked_at: bool,
 }
 
 impl MasterProcess {
     /// What its rules are at.
-    pub(super) fn phase(&self) -> Option<String> {
+    pub(crate) fn phase(&self) -> Option<String> {
         let term = self.master.as_ref()?.term()?;
         Some(format!("{:?}", term.rules()))
     }
 }
 
-pub(super) fn job() -> JobText {
+pub(crate) fn job() -> JobText {
     JobText { name: "job".into(), text: String::new(), is_json: false, settings: Vec::new() }
 }
 
@@ -57,7 +63,7 @@ impl World {
             waiting_told_every: 5000,
             stops_on_poison: false,
             overlap: self.faults.overlap,
-            data: DataProof { ..DATA },
+            data: DATA,
         };
         MasterSetup {
             text: job(),
@@ -78,18 +84,19 @@ impl World {
         }
     }
 
-    pub(super) fn start_master(&mut self) {
+    pub(crate) fn start_master(&mut self) {
         let pid = self.new_pid();
         let run = self.random.next() | 1;
         let mut host = SimMaster { now: self.now, socket: Socket::new(pid), run, record: Record::default() };
         let master = MasterLoop::new(self.setup(pid), Board::default(), &mut host);
-        let process = MasterProcess { master: Some(master), host, wakes: Now::MAX, has_started: false };
+        let process =
+            MasterProcess { master: Some(master), host, wakes: Now::MAX, has_started: false, is_looked_at: false };
         self.masters.insert(pid, process);
         self.say(|| format!("master {pid} starts"));
         self.master_acts(pid);
     }
 
-    pub(super) fn to_master(&mut self, pid: Pid, input: MasterInput) {
+    pub(crate) fn tell_master(&mut self, pid: Pid, input: MasterInput) {
         let Some(process) = self.masters.get_mut(&pid) else { return };
         if self.is_traced {
             let mut input = format!("{input:?}");
@@ -100,7 +107,15 @@ impl World {
         let Some(master) = &mut process.master else { return };
         master.handle(input, &mut process.host);
         if let Some(term) = master.term() {
-            self.watch.queues(self.now, "plans", term.rules().history_kept());
+            let (rules, linked) = (term.rules(), term.linked().collect::<Vec<_>>());
+            self.watch.queues(self.now, "plans", rules.history_kept());
+            let is_over = rules.phase() == "ended" && !std::mem::replace(&mut process.is_looked_at, true);
+            if is_over && rules.rest().is_done() && self.rules == Rules::Sharing {
+                let members: Vec<_> = rules.view().1.iter().copied().filter(|of| linked.contains(of)).collect();
+                let states: Vec<State> = self.workers.values().filter_map(|worker| worker.state_of(&members)).collect();
+                self.watch.all_hold_the_same(self.now, states.iter().collect());
+            }
+            process.is_looked_at &= rules.phase() == "ended";
         }
         self.master_acts(pid);
     }
@@ -231,7 +246,7 @@ impl World {
     }
 
     /// A master dies; another one starts some time later. The coordinator notices after a while.
-    pub(super) fn lose_master(&mut self, pid: Pid) {
+    pub(crate) fn lose_master(&mut self, pid: Pid) {
         let is_silent = self.random.one_in(4);
         self.kill(pid, is_silent);
         let notices = self.random.within(50, 4000);

@@ -4,11 +4,11 @@ use paceline_cluster::transport::{LinkId, TransportEvent};
 use paceline_cluster::wire::Word;
 use paceline_exchange::Frame;
 
-use super::{Happening, World};
 use crate::network::Pid;
+use crate::world::{Happening, World};
 
 /// What a loop hears of its links.
-pub(super) fn event(happening: Happening) -> Option<TransportEvent> {
+pub(crate) fn event(happening: Happening) -> Option<TransportEvent> {
     match happening {
         Happening::Arrives(link, frame) => Some(TransportEvent::Frame { link: LinkId::new(link), frame }),
         Happening::Opened(link) => Some(TransportEvent::Opened { link: LinkId::new(link) }),
@@ -19,7 +19,7 @@ pub(super) fn event(happening: Happening) -> Option<TransportEvent> {
 
 impl World {
     /// Tries to connect; the process hears of it.
-    pub(super) fn connect(&mut self, link: u64, from: Pid, address: &str) {
+    pub(crate) fn connect(&mut self, link: u64, from: Pid, address: &str) {
         let to: Pid = address.parse().unwrap_or(0);
         let passes = self.network.passes_at(from, to, self.now);
         let exists = (self.masters.contains_key(&to) || self.workers.contains_key(&to)) && !self.dead.contains(&to);
@@ -27,12 +27,12 @@ impl World {
             let delay = if exists { 1000 } else { self.random.within(1, 10) };
             return self.after(delay, from, Happening::Closed(link, "nobody answers".into()));
         }
-        self.network.open_as(link, from, to);
+        self.network.open(link, from, to);
         let delay = self.random.within(1, 10);
         self.at(passes + delay, from, Happening::Opened(link));
     }
 
-    pub(super) fn send(&mut self, link: u64, from: Pid, frame: Frame) {
+    pub(crate) fn send(&mut self, link: u64, from: Pid, frame: Frame) {
         let delay = self.random.within(1, 15);
         if let Some((to, at)) = self.network.arrival(link, from, self.now, delay) {
             self.say(|| match Word::read(&frame) {
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// One end closes: the other hears it behind what was sent before.
-    pub(super) fn close(&mut self, link: u64, by: Pid, reason: &str) {
+    pub(crate) fn close(&mut self, link: u64, by: Pid, reason: &str) {
         let Some(connection) = self.network.connections.get(&link).filter(|connection| connection.is_up) else {
             return;
         };
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// The connection is gone. Each end hears of it soon, or late if it is half open.
-    pub(super) fn reset(&mut self, link: u64, why: &str) {
+    pub(crate) fn reset(&mut self, link: u64, why: &str) {
         let Some(connection) = self.network.connections.get_mut(&link).filter(|c| c.is_up) else { return };
         connection.is_up = false;
         for pid in connection.ends {
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// A process is gone; silently, if nobody is told for a long time. What it had sent may still arrive, or not.
-    pub(super) fn kill(&mut self, pid: Pid, is_silent: bool) {
+    pub(crate) fn kill(&mut self, pid: Pid, is_silent: bool) {
         self.say(|| format!("{pid} dies"));
         self.dead.insert(pid);
         for link in self.network.of(pid) {

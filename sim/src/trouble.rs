@@ -2,16 +2,16 @@
 
 use paceline_exchange::rounds::{Now, Operator};
 
-use super::{Happening, NOBODY, World};
 use crate::network::Pid;
+use crate::world::{Happening, NOBODY, World};
 
 impl World {
     /// Whether the disk does not take what is written now.
-    pub(super) fn disk_fails(&mut self) -> bool {
+    pub(crate) fn disk_fails(&mut self) -> bool {
         self.now < self.faults.until && self.random.one_in(8)
     }
 
-    pub(super) fn make_trouble(&mut self) {
+    pub(crate) fn make_trouble(&mut self) {
         if self.now >= self.faults.until {
             // From here on everything must come to a good end.
             self.network.heal();
