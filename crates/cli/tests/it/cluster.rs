@@ -560,6 +560,26 @@ fn with_tls_a_worker_needs_the_join_string_and_nothing_else() {
 }
 
 #[test]
+fn with_tls_a_master_that_was_killed_is_known_again_by_its_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listen = free_port();
+    let usual = ["--tls", "--listen", &listen, "--set", "train.epochs=200"];
+    let mut first = master(folder.path(), &usual);
+    let join = text(&first.wait_for("listening")["join"]);
+    let mut worker = worker(folder.path(), &["--join", &join]);
+    first.wait_for("checkpoint");
+    first.kill();
+    worker.wait_for("left");
+    let mut again = master(folder.path(), &usual);
+    assert_eq!(text(&again.wait_for("listening")["join"]), join, "the key and the token are those of the run");
+    worker.wait_for("joined");
+    again.wait_for("checkpoint");
+    again.interrupt();
+    assert_eq!(again.end().0, Some(130));
+    worker.kill();
+}
+
+#[test]
 fn strangers_with_garbage_are_shown_out_while_training_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &["--set", "train.epochs=60"]);
