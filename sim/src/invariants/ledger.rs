@@ -16,12 +16,13 @@ pub(crate) struct Ledger {
     /// The round behind which the work begins.
     begins: Round,
     counted: BTreeMap<Round, Assignment>,
-    /// In `shared`: what counts.
+    /// In `shared`: what counts, and what did when the newest checkpoint was written.
     is_sharing: bool,
     shared: BTreeSet<EpochPlace>,
+    shared_saved: BTreeSet<EpochPlace>,
     aside: BTreeSet<EpochPlace>,
-    /// What was set aside and what counted in each state that a run may go back to.
-    states: BTreeMap<Round, (BTreeSet<EpochPlace>, BTreeSet<EpochPlace>)>,
+    /// What was set aside when the newest checkpoint was written.
+    aside_saved: BTreeSet<EpochPlace>,
 }
 
 fn places(assignment: &Assignment) -> impl Iterator<Item = EpochPlace> {
@@ -45,14 +46,16 @@ impl Ledger {
             counted: BTreeMap::new(),
             is_sharing,
             shared: BTreeSet::new(),
+            shared_saved: BTreeSet::new(),
             aside: BTreeSet::new(),
-            states: BTreeMap::new(),
+            aside_saved: BTreeSet::new(),
         }
     }
 
     pub(crate) fn go_back(&mut self, round: Round) {
         self.counted.split_off(&(round + 1));
-        (self.aside, self.shared) = self.states.get(&round).cloned().unwrap_or_default();
+        self.aside.clone_from(&self.aside_saved);
+        self.shared.clone_from(&self.shared_saved);
     }
 
     fn newest(&self) -> Round {
@@ -108,7 +111,8 @@ impl Ledger {
             if let Some((epoch, place)) = counted.difference(&self.shared).next() {
                 return Err(format!("the checkpoint has example {place} of epoch {epoch}, which does not count"));
             }
-            self.states.insert(round, (missing.intersection(&self.aside).copied().collect(), counted));
+            self.aside_saved = missing.intersection(&self.aside).copied().collect();
+            self.shared_saved = counted;
             return Ok(());
         }
         match missing.difference(&self.aside).next() {
@@ -116,7 +120,7 @@ impl Ledger {
                 Err(format!("the checkpoint of round {round} has lost example {place} of epoch {epoch}"))
             }
             None => {
-                self.states.insert(round, (missing, BTreeSet::new()));
+                self.aside_saved = missing;
                 Ok(())
             }
         }
@@ -159,18 +163,12 @@ impl Watch {
     }
 
     /// In `shared`: a checkpoint has in it what it says is not left, but for what is set aside.
-    pub(crate) fn covered_in_checkpoint(
-        &mut self,
-        now: Now,
-        round: Round,
-        covered: &BTreeSet<EpochPlace>,
-        rest: &Schedule,
-    ) {
-        if let Err(wrong) = self.ledger.checkpoint(round, rest) {
+    pub(crate) fn covered_in_checkpoint(&mut self, now: Now, covered: &BTreeSet<EpochPlace>, rest: &Schedule) {
+        if let Err(wrong) = self.ledger.checkpoint(0, rest) {
             return self.fail(now, wrong);
         }
-        let expected = self.ledger.states.get(&round).map(|(_, counted)| counted.clone()).unwrap_or_default();
-        if let Some((epoch, place)) = expected.symmetric_difference(covered).copied().next() {
+        let expected = &self.ledger.shared_saved;
+        if let Some((epoch, place)) = expected.symmetric_difference(covered).next() {
             self.fail(
                 now,
                 format!("the checkpoint has example {place} of epoch {epoch} and says that it is left, or neither"),

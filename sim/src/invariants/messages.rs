@@ -6,7 +6,8 @@ use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule};
 use paceline_exchange::sharing::Sequence;
 
 use super::Watch;
-use crate::numbers::{State, Update, WIDTH};
+use crate::numbers::{State, WIDTH};
+use crate::stream::Update;
 
 /// All messages that were ever made.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +81,7 @@ impl Watch {
             Ok(places) if places.len() as u64 != round => {
                 self.fail(now, format!("a state with {} examples was published as one with {round}", places.len()));
             }
-            Ok(places) => self.covered_in_checkpoint(now, round, &places, rest),
+            Ok(places) => self.covered_in_checkpoint(now, &places, rest),
         }
     }
 

@@ -49,7 +49,6 @@ impl Master {
                 break;
             }
         }
-        self.end_if_done();
         self.ask_for_state();
     }
 
