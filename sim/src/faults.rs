@@ -4,7 +4,6 @@ use paceline_exchange::rounds::{Now, Round, Slots, Span};
 
 use crate::network::Pid;
 use crate::random::Random;
-use crate::world::{Happening, World};
 
 /// The faults of one history.
 #[derive(Clone, Debug)]
@@ -56,6 +55,21 @@ impl Faults {
         }
     }
 
+    /// Whether two workers do not reach each other from the end of all other faults on.
+    pub(crate) fn leaves_a_bad_edge(&self) -> bool {
+        self.leaves_a_bad_edge
+    }
+
+    /// Whether workers die of giving their state to others now and then.
+    pub(crate) fn has_fragile_workers(&self) -> bool {
+        self.fragile_donors || self.fragile_savers
+    }
+
+    /// How often something goes wrong, about.
+    pub(crate) fn every(&self) -> Now {
+        self.every
+    }
+
     /// Whether one of these examples kills its worker.
     pub(crate) fn kills(&self, epoch: u64, spans: &[Span]) -> bool {
         self.killer.is_some_and(|(in_epoch, place)| {
@@ -86,86 +100,5 @@ impl Faults {
 
     pub(crate) fn crashes_between_actions(&self, random: &mut Random, now: Now) -> bool {
         self.fragile_masters && now < self.until && random.one_in(2000)
-    }
-}
-
-impl World {
-    pub(crate) fn fail_somehow(&mut self) {
-        if self.now >= self.faults.until {
-            // From here on everything must come to a good end.
-            self.network.heal();
-            self.paused.clear();
-            let live: Vec<Pid> = self.workers.keys().copied().filter(|pid| !self.dead.contains(pid)).collect();
-            if let [first, .., last] = live[..]
-                && self.faults.leaves_a_bad_edge
-            {
-                self.watch.count("two workers never reached each other again");
-                self.network.cut(first, last, Now::MAX / 2);
-                let between =
-                    self.network.of(first).into_iter().filter(|id| self.network.connections[id].other(first) == last);
-                between.collect::<Vec<_>>().into_iter().for_each(|id| self.reset(id, "no route"));
-            }
-            return;
-        }
-        let delay = self.random.within(1, 2 * self.faults.every);
-        self.after(delay, 0, Happening::Fault);
-        let live: Vec<Pid> = self.workers.keys().copied().filter(|pid| !self.dead.contains(pid)).collect();
-        let Some(worker) = self.random.pick(&live) else { return };
-        let length = match self.random.within(0, 3) {
-            0 => self.random.within(10, 500),
-            1 => self.random.within(500, 3000),
-            _ => self.random.within(3000, 12_000),
-        };
-        let until = (self.now + length).min(self.faults.until);
-        let kind = self.random.within(0, 13);
-        self.say(|| format!("fault {kind} at worker {worker} until {until}"));
-        match kind {
-            0..=2 => self.lose_worker(worker),
-            3 | 4 => {
-                let connections: Vec<_> = self.network.of(worker).into_iter().collect();
-                if let Some(id) = self.random.pick(&connections) {
-                    self.reset(id, "reset");
-                }
-            }
-            5 => {
-                self.paused.insert(worker, until);
-            }
-            6 => self.network.isolate(worker, until),
-            7 | 8 => {
-                if let Some(other) = self.random.pick(&live).filter(|other| *other != worker) {
-                    self.network.cut(worker, other, until);
-                    let between: Vec<_> = self
-                        .network
-                        .of(worker)
-                        .into_iter()
-                        .filter(|id| self.network.connections[id].other(worker) == other)
-                        .collect();
-                    // Some cuts are noticed at once, others are only silence.
-                    if self.random.one_in(2) {
-                        between.into_iter().for_each(|id| self.reset(id, "no route"));
-                    }
-                }
-            }
-            9 => self.ask_to_leave(worker),
-            10 => {
-                let delay = self.random.within(0, 200);
-                self.after(delay, 0, Happening::StartWorker);
-            }
-            11 => {
-                if let Some(master) = self.master_address {
-                    self.watch.count("a master died");
-                    self.lose_master(master);
-                }
-            }
-            _ => {
-                // A master that is stopped for a while is succeeded, and then goes on as if nothing had been.
-                if let Some(master) = self.master_address {
-                    self.paused.insert(master, until);
-                    self.watch.count("a master was succeeded while it stood still");
-                    let delay = self.random.within(100, 2000);
-                    self.after(delay, 0, Happening::StartMaster);
-                }
-            }
-        }
     }
 }

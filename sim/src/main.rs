@@ -42,7 +42,7 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             "--shared" => rules = Rules::Sharing,
             "--plant" => {
                 let name = arguments.next().unwrap_or_default();
-                let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING);
+                let all = || Planted::IN_ROUNDS.into_iter().chain(Planted::IN_SHARING).chain(Planted::IN_LOOPS);
                 let found = all().find(|p| format!("{p:?}") == name);
                 let names = || all().map(|p| format!("{p:?}")).collect::<Vec<_>>().join(", ");
                 planted = Some(found.ok_or_else(|| format!("expected one of {}, found `{name}`", names()))?);

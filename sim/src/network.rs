@@ -2,54 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
-use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Term, ViewNumber};
-use paceline_exchange::sharing::Have;
-
-use crate::numbers::{Contribution, State};
-use crate::stream::Update;
+use paceline_exchange::rounds::Now;
 
 /// A process.
 pub(crate) type Pid = u64;
 /// A connection between two processes.
 pub(crate) type ConnectionId = u64;
-
-/// What travels.
-#[derive(Clone, Debug)]
-pub(crate) enum Message {
-    /// A worker that wants to join, and the newest term that it knows.
-    Hello(Term),
-    Welcome(Term, Incarnation),
-    ToMaster(ToMaster),
-    ToMember(Term, ToMember),
-    /// The first word on a connection between workers: from whom, to whom.
-    PeerHello(Incarnation, Incarnation),
-    Peer(ToPeer, Numbers),
-    /// Through the master, to whom.
-    Relay(Incarnation, ToPeer, Numbers),
-    /// Through the master, from whom.
-    Relayed(Incarnation, ToPeer, Numbers),
-    WantState(Round),
-    StateFromMaster(Round, State),
-    SaveState(Round, Schedule, State),
-    SaveShared {
-        view: ViewNumber,
-        epoch: u64,
-        vector: Vec<(Incarnation, Have)>,
-        round: Round,
-        state: State,
-    },
-}
-
-/// The numbers beside a word to a peer.
-#[derive(Clone, Debug)]
-pub(crate) enum Numbers {
-    None,
-    Contribution(Contribution),
-    Values(Vec<i64>),
-    Update(Update),
-    State(State),
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
@@ -73,14 +31,11 @@ pub(crate) struct Network {
     cut: BTreeMap<(Pid, Pid), Now>,
     /// Processes that nothing reaches or leaves until then.
     alone: BTreeMap<Pid, Now>,
-    next: ConnectionId,
 }
 
 impl Network {
-    pub(crate) fn open(&mut self, from: Pid, to: Pid) -> ConnectionId {
-        self.next += 1;
-        self.connections.insert(self.next, Connection { ends: [from, to], is_up: true, last: [0; 2] });
-        self.next
+    pub(crate) fn open(&mut self, id: ConnectionId, from: Pid, to: Pid) {
+        self.connections.insert(id, Connection { ends: [from, to], is_up: true, last: [0; 2] });
     }
 
     pub(crate) fn cut(&mut self, a: Pid, b: Pid, until: Now) {

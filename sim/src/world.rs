@@ -3,49 +3,45 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use paceline_exchange::Planted;
-use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, StepSize, Term, WorkNumber};
+use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
+use paceline_exchange::rounds::{Now, Schedule, StepSize};
+use paceline_exchange::{Frame, Planted};
 
 use crate::faults::Faults;
 use crate::invariants::Watch;
-use crate::master::MasterProcess;
-use crate::network::{ConnectionId, Message, Network, Pid};
-use crate::numbers::State;
+use crate::links;
+use crate::masters::MasterProcess;
+use crate::network::{Network, Pid};
 use crate::random::Random;
-use crate::worker::WorkerProcess;
+use crate::store::Store;
+use crate::workers::WorkerProcess;
 
 /// What happens to a process, or to the world.
-#[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    Arrives(ConnectionId, Message),
-    ConnectionDown(ConnectionId, &'static str),
-    /// A dialled connection stands.
-    Dialled(ConnectionId),
-    /// Nobody answered at the other end.
-    NotDialled(Option<Incarnation>),
-    Timer(Now),
-    Computed(Incarnation, WorkNumber),
-    /// A step of `shared` is taken.
-    Stepped(Incarnation),
-    /// A peer is reached through the master from now on.
-    Relayed(Incarnation, Incarnation),
-    /// Something waits in the queue of the replica.
-    Queued,
-    TriesToJoin,
-    DialsAgain,
-    StartWorker,
+    Arrives(u64, Frame),
+    Opened(u64),
+    Closed(u64, String),
+    Wakes(Now),
+    Answered(Answer),
+    Found(Option<Found>),
+    Prepared,
+    /// What the replica is at is done.
+    Computed,
+    Asked(paceline_exchange::rounds::Operator),
+    AskedToGo,
+    /// The coordinator notices that a process is gone.
+    Expires(Pid),
+    /// A candidate is told that it leads, if it does.
+    Leads,
     StartMaster,
-    Fault,
+    StartWorker,
+    Trouble,
 }
 
-/// What is on the disk that all masters share, and who may write to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Disk {
-    pub(crate) term: Term,
-    pub(crate) round: Round,
-    pub(crate) state: State,
-    pub(crate) rest: Schedule,
-}
+/// The process that stands for the world itself.
+pub(crate) const NOBODY: Pid = 0;
+/// Simulated milliseconds until a history must have ended, once nothing goes wrong any more.
+const PATIENCE: Now = 180_000;
 
 /// Whose rules a history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +68,7 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-/// A history.
+/// A history of the shipped loops.
 pub struct World {
     pub(crate) now: Now,
     queue: BinaryHeap<Reverse<(Now, u64, Pid)>>,
@@ -82,40 +78,32 @@ pub struct World {
     pub(crate) network: Network,
     pub(crate) masters: BTreeMap<Pid, MasterProcess>,
     pub(crate) workers: BTreeMap<Pid, WorkerProcess>,
-    /// Processes that do nothing until then.
     pub(crate) paused: BTreeMap<Pid, Now>,
-    next_pid: Pid,
-    /// Where workers look for a master.
-    pub(crate) master_address: Option<Pid>,
-    pub(crate) disk: Disk,
-    pub(crate) next_incarnation: Incarnation,
+    pub(crate) dead: BTreeSet<Pid>,
+    pub(crate) next_pid: Pid,
+    pub(crate) store: Store,
+    pub(crate) work: Schedule,
     pub(crate) faults: Faults,
     pub(crate) watch: Watch,
     pub(crate) planted: Option<Planted>,
     pub(crate) rules: Rules,
     pub(crate) has_ended: bool,
-    pub(crate) dead: BTreeSet<Pid>,
-    is_traced: bool,
-    trace: Vec<String>,
+    pub(crate) is_traced: bool,
+    pub(crate) trace: Vec<String>,
 }
 
-/// The process that stands for the world itself.
-const NOBODY: Pid = 0;
-/// Simulated milliseconds until a history must have ended, once nothing goes wrong any more.
-const PATIENCE: Now = 120_000;
-
 impl World {
-    /// The history of a seed under some rules, with a mistake planted into the rules or without.
+    /// The history of a seed under some rules, with a mistake planted or without.
     pub fn new(rules: Rules, seed: u64, planted: Option<Planted>) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Random::new(seed ^ 0x5eed);
         let faults = Faults::new(&mut random);
         let share = match random.within(0, 2) {
             0 => StepSize::Each(random.within(1, 5)),
             _ => StepSize::Together(random.within(1, 12)),
         };
-        let rest = Schedule::new(random.within(40, 400), random.within(1, 4), share);
-        let rest = rest.in_rounds_of(random.within(1, 4));
-        let rest = if random.one_in(3) { rest.at_most(random.within(5, 100), random.within(2, 9)) } else { rest };
+        let share = if rules == Rules::Sharing { StepSize::Each(2) } else { share };
+        let work = Schedule::new(random.within(40, 300), random.within(1, 4), share);
+        let work = work.in_rounds_of(if rules == Rules::Sharing { 1 } else { random.within(1, 4) });
         let mut world = Self {
             now: 0,
             queue: BinaryHeap::new(),
@@ -126,26 +114,29 @@ impl World {
             masters: BTreeMap::new(),
             workers: BTreeMap::new(),
             paused: BTreeMap::new(),
+            dead: BTreeSet::new(),
             next_pid: NOBODY + 1,
-            master_address: None,
-            disk: Disk { term: 0, round: 0, state: State::initial(), rest: rest.clone() },
-            next_incarnation: 1,
-            watch: Watch::new(rest, 0, rules == Rules::Sharing),
+            store: Store::default(),
+            watch: Watch::new(work.clone(), 0, rules == Rules::Sharing),
+            work,
             faults,
             planted,
             rules,
             has_ended: false,
-            dead: BTreeSet::new(),
             is_traced: false,
             trace: Vec::new(),
         };
-        world.after(0, NOBODY, Happening::StartMaster);
+        // Sometimes a standby from the start.
+        for _ in 0..world.random.within(1, 3) {
+            let delay = world.random.within(0, 500);
+            world.after(delay, NOBODY, Happening::StartMaster);
+        }
         for _ in 0..world.faults.workers {
-            let delay = world.random.within(0, 300);
+            let delay = world.random.within(0, 600);
             world.after(delay, NOBODY, Happening::StartWorker);
         }
         let first = world.random.within(200, 2000);
-        world.after(first, NOBODY, Happening::Fault);
+        world.after(first, NOBODY, Happening::Trouble);
         world
     }
 
@@ -163,11 +154,9 @@ impl World {
                 break;
             }
             if self.now > self.faults.until + PATIENCE {
-                let phases: Vec<String> = self.masters.values().map(|m| format!("{:?}", m.machine)).collect();
-                self.watch.fail(
-                    self.now,
-                    format!("the run has not ended {PATIENCE} ms after the last fault; masters: {phases:?}"),
-                );
+                let phases: Vec<String> = self.masters.values().filter_map(MasterProcess::phase).collect();
+                let late = format!("the run has not ended {PATIENCE} ms after the last fault; masters: {phases:?}");
+                self.watch.fail(self.now, late);
                 break;
             }
             if let Some(resumes) = self.paused.get(&pid).copied() {
@@ -189,6 +178,44 @@ impl World {
         Outcome { violation: self.watch.violation, rare: self.watch.rare, time: self.now, trace: self.trace }
     }
 
+    fn happen(&mut self, pid: Pid, happening: Happening) {
+        if let Happening::Arrives(link, _) = &happening
+            && !self.network.connections.get(link).is_some_and(|connection| connection.is_up)
+        {
+            return;
+        }
+        match happening {
+            Happening::StartMaster => self.start_master(),
+            Happening::StartWorker => self.start_worker(),
+            Happening::Trouble => self.make_trouble(),
+            Happening::Expires(leader) => self.expire(leader),
+            happening if self.masters.contains_key(&pid) => match happening {
+                Happening::Leads => self.lead_now(pid),
+                Happening::Answered(answer) => self.tell_master(pid, MasterInput::Done(answer)),
+                Happening::Asked(operator) => self.tell_master(pid, MasterInput::Asked(operator)),
+                Happening::Wakes(at) if self.masters[&pid].wakes == at => self.tell_master(pid, MasterInput::Wake),
+                other => {
+                    if let Some(event) = links::event(other) {
+                        self.tell_master(pid, MasterInput::Link(event));
+                    }
+                }
+            },
+            happening if self.workers.contains_key(&pid) => match happening {
+                Happening::Found(found) => self.tell_worker(pid, WorkerInput::Found(Ok(found))),
+                Happening::Prepared => self.prepared(pid),
+                Happening::Computed => self.computed(pid),
+                Happening::AskedToGo => self.tell_worker(pid, WorkerInput::AskedToGo),
+                Happening::Wakes(at) if self.workers[&pid].wakes == at => self.tell_worker(pid, WorkerInput::Wake),
+                other => {
+                    if let Some(event) = links::event(other) {
+                        self.tell_worker(pid, WorkerInput::Link(event));
+                    }
+                }
+            },
+            _ => {}
+        }
+    }
+
     pub(crate) fn after(&mut self, delay: Now, pid: Pid, happening: Happening) {
         self.at(self.now + delay, pid, happening);
     }
@@ -206,78 +233,14 @@ impl World {
         }
     }
 
-    fn happen(&mut self, pid: Pid, happening: Happening) {
-        self.say(|| format!("{pid}: {happening:?}"));
-        match happening {
-            Happening::StartMaster => self.start_master(),
-            Happening::StartWorker => self.start_worker(),
-            Happening::Fault => self.fail_somehow(),
-            Happening::ConnectionDown(connection, _)
-                if self.network.connections.get(&connection).is_some_and(|c| c.is_up) =>
-            {
-                self.network.connections.get_mut(&connection).expect("it was found").is_up = false;
-                self.happen(pid, happening);
-            }
-            Happening::Arrives(connection, _)
-                if !self.network.connections.get(&connection).is_some_and(|c| c.is_up) => {}
-            other if self.masters.contains_key(&pid) => self.happen_to_master(pid, other),
-            other if self.workers.contains_key(&pid) => self.happen_to_worker(pid, other),
-            _ => {}
-        }
-    }
-
     pub(crate) fn new_pid(&mut self) -> Pid {
         self.next_pid += 1;
         self.next_pid
     }
 
-    pub(crate) fn send(&mut self, connection: ConnectionId, from: Pid, message: Message) {
-        let delay = self.random.within(1, 15);
-        if let Some((to, at)) = self.network.arrival(connection, from, self.now, delay) {
-            self.at(at, to, Happening::Arrives(connection, message));
-        }
-    }
-
-    /// Tries to connect; the process hears of it.
-    pub(crate) fn dial(&mut self, from: Pid, to: Pid, whom: Option<Incarnation>) -> Option<ConnectionId> {
-        let passes = self.network.passes_at(from, to, self.now);
-        let exists = (self.masters.contains_key(&to) || self.workers.contains_key(&to)) && !self.dead.contains(&to);
-        if !exists || passes > self.now + 1000 {
-            let delay = if exists { 1000 } else { self.random.within(1, 10) };
-            self.after(delay, from, Happening::NotDialled(whom));
-            return None;
-        }
-        let id = self.network.open(from, to);
-        let delay = self.random.within(1, 10);
-        self.at(passes + delay, from, Happening::Dialled(id));
-        Some(id)
-    }
-
-    /// The connection is gone. Each end hears of it soon, or late if it is half open.
-    pub(crate) fn reset(&mut self, id: ConnectionId, why: &'static str) {
-        let Some(connection) = self.network.connections.get_mut(&id).filter(|c| c.is_up) else { return };
-        connection.is_up = false;
-        for pid in connection.ends {
-            let is_late = self.random.one_in(8);
-            let delay = if is_late { self.random.within(1000, 20_000) } else { self.random.within(1, 20) };
-            self.after(delay, pid, Happening::ConnectionDown(id, why));
-        }
-    }
-
-    /// A process is gone; silently, if nobody is told for a long time. What it had sent may still arrive, or not.
-    pub(crate) fn kill(&mut self, pid: Pid, is_silent: bool) {
-        self.dead.insert(pid);
-        for id in self.network.of(pid) {
-            let arrives = !is_silent && self.random.one_in(2);
-            let other = self.network.connections[&id].other(pid);
-            if arrives {
-                let at = self.network.last_arrival(id).max(self.now) + 1;
-                self.at(at, other, Happening::ConnectionDown(id, "closed by peer"));
-                continue;
-            }
-            self.network.connections.get_mut(&id).expect("it was listed").is_up = false;
-            let delay = if is_silent { 30_000 } else { self.random.within(1, 20) };
-            self.after(delay, other, Happening::ConnectionDown(id, "reset by peer"));
-        }
+    /// A timer rings when it was asked for, or a little late.
+    pub(crate) fn wake(&mut self, pid: Pid, at: Now) {
+        let late = if self.random.one_in(10) { self.random.within(0, 200) } else { 0 };
+        self.at(at.max(self.now) + late, pid, Happening::Wakes(at));
     }
 }

@@ -96,9 +96,13 @@ pub(crate) struct Master {
     /// waits]
     #[arg(long, value_name = "SECONDS")]
     pub straggler_limit: Option<f64>,
-    /// A file with the token that workers must show [default: a new one, where others than this machine can connect]
+    /// A file with the token that workers must show [default: that of the run's identity, where others can connect]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// The file with the key and the token of the run, made if it is missing; all masters of a run need the same [default:
+    /// `identity` in the output folder]
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
     /// Speak TLS on this machine too; elsewhere it always does
     #[arg(long)]
     pub tls: bool,

@@ -40,6 +40,7 @@ pub enum Planted {
     ForgetsWhatOneHolds,
     CountsWhatNobodyHolds,
     NeverTellsTheRest,
+    SavesWithinAStep,
 }
 
 impl Planted {
@@ -66,6 +67,9 @@ impl Planted {
         Planted::KeepsWhatWasComputedAhead,
         Planted::FreezesWithinAStep,
     ];
+
+    /// Those that only the shipped loops can show.
+    pub const IN_LOOPS: [Planted; 1] = [Planted::SavesWithinAStep];
 
     /// Those in the rules of `shared`.
     pub const IN_SHARING: [Planted; 17] = [

@@ -16,13 +16,12 @@ pub(crate) struct Ledger {
     /// The round behind which the work begins.
     begins: Round,
     counted: BTreeMap<Round, Assignment>,
-    /// In `shared`: what counts, and what did when the newest checkpoint was written.
+    /// In `shared`: what counts.
     is_sharing: bool,
     shared: BTreeSet<EpochPlace>,
-    shared_saved: BTreeSet<EpochPlace>,
     aside: BTreeSet<EpochPlace>,
-    /// What was set aside when the newest checkpoint was written.
-    aside_saved: BTreeSet<EpochPlace>,
+    /// What was set aside and what counted in each state that a run may go back to.
+    states: BTreeMap<Round, (BTreeSet<EpochPlace>, BTreeSet<EpochPlace>)>,
 }
 
 fn places(assignment: &Assignment) -> impl Iterator<Item = EpochPlace> {
@@ -46,16 +45,14 @@ impl Ledger {
             counted: BTreeMap::new(),
             is_sharing,
             shared: BTreeSet::new(),
-            shared_saved: BTreeSet::new(),
             aside: BTreeSet::new(),
-            aside_saved: BTreeSet::new(),
+            states: BTreeMap::new(),
         }
     }
 
     pub(crate) fn go_back(&mut self, round: Round) {
         self.counted.split_off(&(round + 1));
-        self.aside.clone_from(&self.aside_saved);
-        self.shared.clone_from(&self.shared_saved);
+        (self.aside, self.shared) = self.states.get(&round).cloned().unwrap_or_default();
     }
 
     fn newest(&self) -> Round {
@@ -111,8 +108,7 @@ impl Ledger {
             if let Some((epoch, place)) = counted.difference(&self.shared).next() {
                 return Err(format!("the checkpoint has example {place} of epoch {epoch}, which does not count"));
             }
-            self.aside_saved = missing.intersection(&self.aside).copied().collect();
-            self.shared_saved = counted;
+            self.states.insert(round, (missing.intersection(&self.aside).copied().collect(), counted));
             return Ok(());
         }
         match missing.difference(&self.aside).next() {
@@ -120,7 +116,7 @@ impl Ledger {
                 Err(format!("the checkpoint of round {round} has lost example {place} of epoch {epoch}"))
             }
             None => {
-                self.aside_saved = missing;
+                self.states.insert(round, (missing, BTreeSet::new()));
                 Ok(())
             }
         }
@@ -163,12 +159,18 @@ impl Watch {
     }
 
     /// In `shared`: a checkpoint has in it what it says is not left, but for what is set aside.
-    pub(crate) fn covered_in_checkpoint(&mut self, now: Now, covered: &BTreeSet<EpochPlace>, rest: &Schedule) {
-        if let Err(wrong) = self.ledger.checkpoint(0, rest) {
+    pub(crate) fn covered_in_checkpoint(
+        &mut self,
+        now: Now,
+        round: Round,
+        covered: &BTreeSet<EpochPlace>,
+        rest: &Schedule,
+    ) {
+        if let Err(wrong) = self.ledger.checkpoint(round, rest) {
             return self.fail(now, wrong);
         }
-        let expected = &self.ledger.shared_saved;
-        if let Some((epoch, place)) = expected.symmetric_difference(covered).next() {
+        let expected = self.ledger.states.get(&round).map(|(_, counted)| counted.clone()).unwrap_or_default();
+        if let Some((epoch, place)) = expected.symmetric_difference(covered).copied().next() {
             self.fail(
                 now,
                 format!("the checkpoint has example {place} of epoch {epoch} and says that it is left, or neither"),

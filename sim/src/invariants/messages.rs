@@ -6,8 +6,7 @@ use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule};
 use paceline_exchange::sharing::Sequence;
 
 use super::Watch;
-use crate::numbers::{State, WIDTH};
-use crate::stream::Update;
+use crate::numbers::{State, Update, WIDTH};
 
 /// All messages that were ever made.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +80,7 @@ impl Watch {
             Ok(places) if places.len() as u64 != round => {
                 self.fail(now, format!("a state with {} examples was published as one with {round}", places.len()));
             }
-            Ok(places) => self.covered_in_checkpoint(now, &places, rest),
+            Ok(places) => self.covered_in_checkpoint(now, round, &places, rest),
         }
     }
 

@@ -20,11 +20,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let text = read_job(arguments)?;
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
     let tls = arguments.tls || !is_loopback(&arguments.listen)?;
-    let token = match &arguments.token_file {
-        Some(path) => Some(read_token(path)?),
-        None if tls => Some(Token::random()?),
-        None => None,
-    };
+    let token = arguments.token_file.as_deref().map(read_token).transpose()?;
     let limits = [("--silence-limit", Some(arguments.silence_limit)), ("--straggler-limit", arguments.straggler_limit)];
     for (name, limit) in limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
         // More than a day says that somebody meant milliseconds.
@@ -37,6 +33,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         advertise: arguments.advertise.clone(),
         coordinator: arguments.coordinator.clone(),
         token,
+        identity: arguments.identity.clone(),
         tls,
         min_workers: arguments.min_workers,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),

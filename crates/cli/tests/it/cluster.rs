@@ -353,6 +353,68 @@ fn what_is_wrong_is_said_at_once_on_the_side_that_can_act() {
 }
 
 #[test]
+fn a_run_that_is_killed_between_its_last_checkpoint_and_its_model_is_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--set", "train.epochs=3"]);
+    let address = address(&mut master);
+    let worker = worker(folder.path(), &["--join", &address]);
+    while master.wait_for("checkpoint")["iteration"] != 180 {}
+    let events = master.kill();
+    // It may not have heard that the run is over.
+    worker.kill();
+    let is_over = named(&events, "finished").len() == 1;
+    let (status, events, errors) = self::master(folder.path(), &["--set", "train.epochs=3"]).end();
+    assert_eq!(status, Some(0), "{errors}");
+    if is_over {
+        // It was faster than the signal.
+        assert_eq!(named(&events, "already_ended").len(), 1);
+    } else {
+        assert_eq!(named(&events, "started")[0]["resumed_at"], 180, "no step is taken again");
+        assert_eq!(named(&events, "finished").len(), 1, "{events:?}");
+    }
+    assert!(folder.path().join("run/model.safetensors").exists());
+    let other = run(folder.path(), &["master", "--output", "run", "--set", "train.epochs=4"]);
+    other.refused(1, &["another run is there already", "train.epochs=4", "--restart"]);
+}
+
+#[test]
+fn a_run_waits_until_its_last_state_can_be_saved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let blocked = folder.path().join("run/checkpoint-1-1200.safetensors");
+    std::fs::create_dir_all(&blocked).expect("a folder of that name");
+    let mut master = master(folder.path(), &[]);
+    let address = address(&mut master);
+    let mut worker = worker(folder.path(), &["--join", &address]);
+    worker.wait_for("joined");
+    for _ in 0..2 {
+        master.wait_for("not_saved");
+    }
+    // The worker stays until its state is safe, so all of it counts when there is room.
+    std::fs::remove_dir(&blocked).expect("it is empty");
+    ended_well(master, 20);
+    left_well(worker);
+}
+
+#[test]
+fn a_master_that_stood_still_gives_nobody_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usual = ["--silence-limit", "1.5", "--min-workers", "3", "--mode", "averaging", "--set", "train.epochs=30"];
+    let mut master = master(folder.path(), &usual);
+    let address = address(&mut master);
+    let workers = [(); 3].map(|()| worker(folder.path(), &["--join", &address]));
+    master.wait_for("step");
+    master.signal("-STOP");
+    // Longer than the limit, and shorter than what a worker waits for a master that says nothing.
+    std::thread::sleep(std::time::Duration::from_millis(2200));
+    master.signal("-CONT");
+    let (status, events, errors) = master.end();
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(named(&events, "worker_lost").is_empty() && named(&events, "rolled_back").is_empty());
+    assert_eq!(events.last().expect("events")["examples"], 30 * EXAMPLES);
+}
+
+#[test]
 fn a_worker_that_comes_before_its_master_waits_for_it_and_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let address = free_port();
@@ -495,6 +557,26 @@ fn with_tls_a_worker_needs_the_join_string_and_nothing_else() {
     let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &join]));
     ended_well(master, 20);
     workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
+
+#[test]
+fn with_tls_a_master_that_was_killed_is_known_again_by_its_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listen = free_port();
+    let usual = ["--tls", "--listen", &listen, "--set", "train.epochs=200"];
+    let mut first = master(folder.path(), &usual);
+    let join = text(&first.wait_for("listening")["join"]);
+    let mut worker = worker(folder.path(), &["--join", &join]);
+    first.wait_for("checkpoint");
+    first.kill();
+    worker.wait_for("left");
+    let mut again = master(folder.path(), &usual);
+    assert_eq!(text(&again.wait_for("listening")["join"]), join, "the key and the token are those of the run");
+    worker.wait_for("joined");
+    again.wait_for("checkpoint");
+    again.interrupt();
+    assert_eq!(again.end().0, Some(130));
+    worker.kill();
 }
 
 #[test]

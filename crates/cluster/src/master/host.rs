@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule};
+use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, Told};
 use paceline_model::Progress;
 use paceline_train::{Event, Scores};
 
@@ -170,6 +170,9 @@ pub trait MasterHost {
 
     /// Tells people.
     fn tell(&mut self, event: &Event);
+
+    /// Hears what the rules tell, before people do.
+    fn hear(&mut self, _told: &Told) {}
 
     /// Where the rules' events are noted.
     fn record(&mut self) -> &mut Record;

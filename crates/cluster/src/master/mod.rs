@@ -35,7 +35,7 @@ use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
 use crate::record::Record;
 use crate::tracker::{Board, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
-use crate::trust::{MasterIdentity, Token, Trust};
+use crate::trust::{MasterIdentity, RunIdentity, Token, Trust};
 use crate::wire::JobText;
 use crate::{ClusterError, EVENTS_WAITING, prove};
 use disk::Disk;
@@ -51,8 +51,10 @@ pub struct LeadOptions {
     pub advertise: Option<String>,
     /// A ZooKeeper, as `zk://host:port/path`; without one, the output folder says who leads.
     pub coordinator: Option<String>,
-    /// What workers must show. Without one, only loopback is open to all.
+    /// What workers must show. Without one, only loopback is open to all; with TLS, the run's identity has one.
     pub token: Option<Token>,
+    /// Where the key and the token of the run are kept for all its masters; none: in the output folder.
+    pub identity: Option<PathBuf>,
     /// Whether links speak TLS; always, when others than this machine can reach it.
     pub tls: bool,
     /// Members that a view needs.
@@ -90,6 +92,8 @@ pub struct Outcome {
 
 /// A beat every so often: some are lost before a member is.
 const BEATS_WITHIN_LIMIT: u64 = 5;
+/// The name of the file with the identity of a run.
+const IDENTITY: &str = "identity";
 /// Orders of operators that may wait; more are refused.
 const ORDERS_WAITING: usize = 16;
 
@@ -114,7 +118,15 @@ pub fn run_master(
         Some(address) => Box::new(ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?),
         None => Box::new(Embedded::new(&options.output)),
     };
-    let identity = if options.tls { Some(MasterIdentity::new()?) } else { None };
+    let identity = match options.tls {
+        true => {
+            let path = options.identity.clone().unwrap_or_else(|| options.output.join(IDENTITY));
+            Some(RunIdentity::open(&path, options.token.as_ref())?)
+        }
+        false => None,
+    };
+    let token = identity.as_ref().map(|identity| identity.token.clone()).or_else(|| options.token.clone());
+    let identity = identity.map(|identity| identity.master);
     let (events, inbox) = bounded(EVENTS_WAITING);
     let tcp =
         TcpOptions { listen: options.listen.clone(), advertise: options.advertise.clone(), ..TcpOptions::default() };
@@ -156,7 +168,7 @@ pub fn run_master(
         member,
         work,
         parameters: trainer.network().parameter_count(),
-        token: options.token.clone(),
+        token: token.clone(),
         address: transport.local_address().to_owned(),
         key: identity.as_ref().map(MasterIdentity::fingerprint),
         restarts: options.restarts,
@@ -164,7 +176,7 @@ pub fn run_master(
     };
     let board = Board::default();
     let (orders, operators) = bounded(ORDERS_WAITING);
-    let showing = Showing { tracker: options.tracker(), board: board.clone(), orders };
+    let showing = Showing { tracker: options.tracker(token), board: board.clone(), orders };
     let record = Record::new(options.record.as_deref())?;
     let make = |host: &mut dyn MasterHost| MasterLoop::new(setup, board, host);
     let identity = identity.as_ref();
@@ -173,11 +185,11 @@ pub fn run_master(
 
 impl LeadOptions {
     /// Where and to whom its state is shown.
-    fn tracker(&self) -> Option<TrackerOptions> {
+    fn tracker(&self, token: Option<Token>) -> Option<TrackerOptions> {
         let listen = self.status.clone()?;
         // It speaks plain HTTP: what workers join with must not be read on the wire.
         let is_local = listen.starts_with("127.") || listen.starts_with("[::1]") || listen.starts_with("localhost:");
-        let token = self.status_token.clone().or_else(|| self.token.clone().filter(|_| is_local));
+        let token = self.status_token.clone().or_else(|| token.filter(|_| is_local));
         let host = |address: &String| address.rsplit_once(':').map_or(address.clone(), |(host, _)| host.to_owned());
         let advertise = self.advertise.as_ref().map(host);
         Some(TrackerOptions { listen, advertise, token, ..TrackerOptions::default() })

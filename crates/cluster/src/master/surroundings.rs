@@ -1,12 +1,14 @@
 //! A real master's surroundings: its threads for the disk, the coordinator and judging, and its links.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, after, never, select, unbounded};
 use paceline_exchange::rounds::{Incarnation, Now, Operator};
-use paceline_train::{Event, Stop};
+use paceline_train::{Event, Stop, panic_message};
 
 use super::Outcome;
 use super::disk::Disk;
@@ -105,6 +107,10 @@ pub(super) fn drive(
     let outcome = loop {
         if let Some(outcome) = master.take_outcome() {
             break outcome;
+        }
+        if threads.iter().any(JoinHandle::is_finished) {
+            // What it was asked for is never answered.
+            break Err(ClusterError::RunFailed { reason: "a thread of the master has panicked".into() });
         }
         let wait = master.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.now())));
         let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
@@ -230,7 +236,7 @@ impl MasterHost for Surroundings<'_> {
     }
 
     fn begin(&mut self, operation: Operation) {
-        // Threads that are gone have panicked, and then the run hangs on nothing: their end is told by what is not answered.
+        // A thread that is gone takes nothing; the driver notices that.
         match operation {
             Operation::Lead => drop(self.coordinates.send(Asked::Lead)),
             Operation::Publish(record) => drop(self.coordinates.send(Asked::Publish(record))),
@@ -238,7 +244,12 @@ impl MasterHost for Surroundings<'_> {
             Operation::Judge { epoch, state } => {
                 let (disk, answers) = (self.disk.clone(), self.answers.clone());
                 let judge = move || {
-                    let scores = disk.judge(&state);
+                    let judged = catch_unwind(AssertUnwindSafe(|| disk.judge(&state)));
+                    let panicked = |panic: Box<dyn Any + Send>| {
+                        let reason = format!("the model could not be judged: {}", panic_message(&*panic));
+                        Err(ClusterError::RunFailed { reason })
+                    };
+                    let scores = judged.unwrap_or_else(panicked);
                     drop(answers.send(Answer::Judged { epoch, state, scores }));
                 };
                 if let Err(error) = start("paceline-judge", judge) {

@@ -69,10 +69,12 @@ impl Term {
             Told::RolledBack { to, from, .. } => {
                 // Epochs that ended behind it end again.
                 self.ends.retain(|end, _| end <= to);
-                self.tally.take_back(match self.setup.mode {
-                    ReplicaMode::Shared(_) => from - to,
-                    _ => self.counted.split_off(&(to + 1)).into_values().sum(),
-                });
+                match self.setup.mode {
+                    // The state may have more in it than counted last: what was taken back counts again.
+                    ReplicaMode::Shared(_) if to > from => self.tally.examples += to - from,
+                    ReplicaMode::Shared(_) => self.tally.take_back(from - to),
+                    _ => self.tally.take_back(self.counted.split_off(&(to + 1)).into_values().sum()),
+                }
                 host.tell(&Event::RolledBack { from: *from, to: *to });
             }
             Told::Waiting { members, needed } => host.tell(&Event::Waiting { workers: *members, needed: *needed }),

@@ -207,6 +207,11 @@ impl Term {
         self.states.iter().map(|(round, state)| (*round, state)).chain(held)
     }
 
+    /// The members that it has a link to.
+    pub fn linked(&self) -> impl Iterator<Item = Incarnation> {
+        self.members.keys().copied()
+    }
+
     /// The links of its members.
     pub(super) fn links(&self) -> impl Iterator<Item = LinkId> {
         self.members.values().map(|known| known.link)
@@ -308,7 +313,10 @@ impl Term {
                 MasterAction::Persist { round, rest } => self.save(round, rest, host),
                 MasterAction::Discard(round) => drop(self.states.remove(&round)),
                 MasterAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
-                MasterAction::Tell(told) => self.hear_told(&told, host),
+                MasterAction::Tell(told) => {
+                    host.hear(&told);
+                    self.hear_told(&told, host);
+                }
                 MasterAction::End(error) => self.ended = Some(error),
             }
         }

@@ -56,6 +56,16 @@ pub enum TrustError {
         /// What the library says.
         reason: String,
     },
+    /// A file for the identity of a run that cannot be used.
+    #[error("the identity of the run in `{path}`: expected {expected}, found {found}")]
+    BadIdentityFile {
+        /// The file.
+        path: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
     /// Bytes that hold no identity.
     #[error("these bytes are no {what}: {reason}")]
     BadIdentity {

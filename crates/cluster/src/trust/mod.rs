@@ -14,7 +14,7 @@
 //! # Layout
 //!
 //! - [`JoinString`], [`Token`], [`Fingerprint`]: what a worker is told.
-//! - [`MasterIdentity`], [`MemberIdentity`]: keys and certificates.
+//! - [`MasterIdentity`], [`MemberIdentity`]: keys and certificates. [`RunIdentity`]: what outlives a master.
 //! - [`Trust`]: what a transport shows and whom it believes; [`Proof`]: what it has found out.
 
 mod certificate;
@@ -25,6 +25,7 @@ mod hex;
 mod join_string;
 mod master;
 mod member;
+mod run_identity;
 mod tls;
 mod token;
 mod verifier;
@@ -35,6 +36,7 @@ pub use fingerprint::Fingerprint;
 pub use join_string::JoinString;
 pub use master::MasterIdentity;
 pub use member::MemberIdentity;
+pub use run_identity::RunIdentity;
 pub use tls::{TlsTrust, Trust};
 pub use token::Token;
 

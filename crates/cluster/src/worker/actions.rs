@@ -57,7 +57,7 @@ impl Membership {
                 return Ok(without_link.into_iter().map(MemberEvent::PeerDown).chain(relayed).collect());
             }
             MemberAction::Compute { work, round, steps, next, course, gives } => {
-                let ready = self.ready.as_ref().ok_or("the data is not read yet")?;
+                let ready = self.job.ready.as_ref().ok_or("the data is not read yet")?;
                 let (gives_nothing, width) = (ready.gives_nothing, ready.layout.width());
                 let rounds = self.rounds.as_mut().ok_or("the data is not read yet")?;
                 self.work.iter().for_each(|work| work.set_void());

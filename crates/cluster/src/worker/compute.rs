@@ -89,6 +89,16 @@ pub(super) enum Done {
 /// What a replica is given to do.
 pub struct ReplicaTask(pub(super) Task);
 
+impl ReplicaTask {
+    /// The steps that it takes, if it takes some.
+    pub fn steps(&self) -> Option<&Steps> {
+        match &self.0 {
+            Task::Compute { steps, .. } | Task::Stream(_, StreamTask::Step { steps, .. }) => Some(steps),
+            _ => None,
+        }
+    }
+}
+
 /// What a replica has done.
 pub struct ReplicaDone(pub(super) Done);
 

@@ -8,14 +8,14 @@ use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{MemberRules, sharing};
 
 use super::WorkerEvent;
-use super::host::{Ready, WorkerHost};
+use super::host::WorkerHost;
 use super::links::Links;
 use super::membership::{Ended, Membership};
 use super::rounds::Rounds;
 use crate::ClusterError;
 use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Trust};
-use crate::wire::{JobText, Word};
+use crate::wire::Word;
 
 impl Membership {
     pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
@@ -133,10 +133,11 @@ impl Membership {
                 }
                 self.links = Links::new(incarnation);
                 let (term, now) = (frame.term, host.now());
-                let member = match is_shared {
+                let mut member = match is_shared {
                     true => MemberRules::Sharing(sharing::Member::new(options, incarnation, term, now)),
                     false => MemberRules::Rounds(Member::new(options, incarnation, term, now)),
                 };
+                member.plant(self.setup.planted);
                 host.record().member(&member);
                 self.member = Some(member);
                 host.tell(&WorkerEvent::Joined {
@@ -144,7 +145,12 @@ impl Membership {
                     worker: incarnation,
                     job: job.name.clone(),
                 });
-                self.begin_to_prepare(job, host);
+                // Data that was read for the last incarnation is good for this one if the job is the same.
+                match self.job.want(job, host) {
+                    true => self.begin_to_work(host),
+                    false if self.job.ready.is_none() => self.former = None,
+                    false => {}
+                }
             }
             Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
             Word::ToMember(said) => {
@@ -171,21 +177,11 @@ impl Membership {
         Ok(())
     }
 
-    /// Data that was read for the last incarnation is good for this one if the job is the same.
-    fn begin_to_prepare(&mut self, job: JobText, host: &mut dyn WorkerHost) {
-        match self.ready.take_if(|ready| ready.job == job) {
-            Some(ready) => self.take_ready(ready, host),
-            None => {
-                (self.ready, self.former) = (None, None);
-                host.prepare(job);
-            }
-        }
-    }
-
-    pub(super) fn take_ready(&mut self, ready: Ready, host: &mut dyn WorkerHost) {
+    /// The data is read: the rules hear of it.
+    pub(super) fn begin_to_work(&mut self, host: &mut dyn WorkerHost) {
+        let Some(ready) = &self.job.ready else { return };
         let (data, was) = (ready.proof.clone(), self.former.as_ref().map(|former| former.incarnation));
         self.rounds = Some(Rounds::new(ready.layout));
-        self.ready = Some(ready);
         let address = host.links().local_address().to_owned();
         let slots = self.setup.slots;
         self.feed(MemberEvent::DataRead { data, address, was, slots }, host);

@@ -17,6 +17,7 @@ use super::stream::{Former, Stream, StreamDone};
 use super::worker_loop::WorkerSetup;
 use crate::ClusterError;
 use crate::transport::LinkId;
+use crate::wire::JobText;
 use crate::wire::Word;
 
 /// How an incarnation ended.
@@ -33,6 +34,45 @@ pub(super) enum Ended {
     NotFound(String),
     /// It was a member and may become one again.
     Rejoin(String),
+}
+
+/// A job that is read, or being read. It outlasts incarnations.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub(super) ready: Option<Ready>,
+    /// The job that is being read.
+    reading: Option<JobText>,
+}
+
+impl Prepared {
+    /// Whether a job is ready; if not, it is read.
+    pub(super) fn want(&mut self, job: JobText, host: &mut dyn WorkerHost) -> bool {
+        if self.ready.as_ref().is_some_and(|ready| ready.job == job) {
+            return true;
+        }
+        self.ready = None;
+        if self.reading.as_ref() != Some(&job) {
+            self.reading = Some(job.clone());
+            host.prepare(job);
+        }
+        false
+    }
+
+    /// A job is read, or cannot be. Says whether it is the one that was wanted last.
+    pub(super) fn take(&mut self, ready: Result<Ready, ClusterError>) -> Result<bool, ClusterError> {
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.reading = None;
+                return Err(error);
+            }
+        };
+        let is_wanted = self.reading.take_if(|job| *job == ready.job).is_some();
+        if is_wanted {
+            self.ready = Some(ready);
+        }
+        Ok(is_wanted)
+    }
 }
 
 /// How long a master may take to answer a hello, in milliseconds.
@@ -54,8 +94,8 @@ pub(super) struct Membership {
     pub(super) sequence: u64,
     pub(super) member: Option<MemberRules>,
     pub(super) links: Links,
-    /// The job that is read.
-    pub(super) ready: Option<Ready>,
+    /// What is ready to be worked on.
+    pub(super) job: Prepared,
     /// What the last incarnation had not brought to all others.
     pub(super) former: Option<Former>,
     /// The numbers of rounds under way, as soon as it is known how many there are.
@@ -83,7 +123,7 @@ impl Membership {
         setup: Arc<WorkerSetup>,
         address: String,
         known_term: Term,
-        ready: Option<Ready>,
+        job: Prepared,
         former: Option<Former>,
         host: &mut dyn WorkerHost,
     ) -> Self {
@@ -100,7 +140,7 @@ impl Membership {
             sequence: 0,
             member: None,
             links: Links::new(0),
-            ready,
+            job,
             former,
             rounds: None,
             fetched_state: None,
@@ -134,8 +174,11 @@ impl Membership {
         match input {
             Input::Link(event) => self.happen(event, host)?,
             Input::Done(ReplicaDone(done)) => self.take_done(done, host),
-            Input::Ready(Ok(ready)) => self.take_ready(ready, host),
-            Input::Ready(Err(error)) => self.break_down(error.to_string(), host),
+            Input::Ready(ready) => match self.job.take(ready) {
+                Ok(true) if self.member.is_some() => self.begin_to_work(host),
+                Ok(_) => {}
+                Err(error) => self.break_down(error.to_string(), host),
+            },
             Input::AskedToGo => {
                 if self.leaving.is_none() {
                     self.leaving = Some(host.now());

@@ -151,6 +151,7 @@ pub fn run_worker(
         slots: options.standing_for(),
         patience: options.patience.as_millis() as u64,
         place,
+        planted: None,
     };
     drive(setup, options, transport, &inbox, stop, tell)
 }

@@ -73,7 +73,7 @@ impl Membership {
         numbers: &Bytes,
         host: &mut dyn WorkerHost,
     ) -> Result<(), String> {
-        let Some(ready) = &self.ready else { return Err("no data is read here yet".into()) };
+        let Some(ready) = &self.job.ready else { return Err("no data is read here yet".into()) };
         match word {
             PeerWord::Update { .. } | PeerWord::Relayed { .. } => {
                 let message = Message::read(numbers).map_err(|error| error.to_string())?;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use paceline_exchange::Planted;
 use paceline_exchange::rounds::{Incarnation, Now, Slots, Term};
 
 use super::WorkerEvent;
-use super::host::{Found, Input, Ready, WorkerHost};
-use super::membership::{Ended, Membership};
+use super::host::{Found, Input, WorkerHost};
+use super::membership::{Ended, Membership, Prepared};
 use super::stream::Former;
 use crate::ClusterError;
 use crate::trust::{Token, Trust};
@@ -28,6 +29,8 @@ pub struct WorkerSetup {
     pub patience: Now,
     /// Where it looks.
     pub place: String,
+    /// A mistake, for the simulator.
+    pub planted: Option<Planted>,
 }
 
 enum Stage {
@@ -49,7 +52,7 @@ pub struct WorkerLoop {
     missing_since: Now,
     /// When it says the next time that it waits for a master.
     tells: Now,
-    ready: Option<Ready>,
+    job: Prepared,
     former: Option<Former>,
     outcome: Option<Result<(), ClusterError>>,
 }
@@ -66,7 +69,7 @@ impl WorkerLoop {
             missing_since: now,
             // Somebody who starts everything at once need not hear of it.
             tells: now + 2 * AGAIN_AFTER,
-            ready: None,
+            job: Prepared::default(),
             former: None,
             outcome: None,
         }
@@ -142,7 +145,9 @@ impl WorkerLoop {
             Input::Found(Err(error)) => self.wait(&error.to_string(), host),
             // Of an incarnation that is over: a step that was under way when it ended has made a message.
             Input::Done(done) => self.former.iter_mut().for_each(|former| former.take(&done)),
-            Input::Link(_) | Input::Ready(_) | Input::Wake => {}
+            // Why it could not be read is told when it is wanted again.
+            Input::Ready(ready) => drop(self.job.take(ready)),
+            Input::Link(_) | Input::Wake => {}
         }
         if let Stage::Seeking { again } = &mut self.stage
             && again.is_some_and(|at| now >= at)
@@ -169,8 +174,8 @@ impl WorkerLoop {
         if let Some(key) = found.key {
             host.links().set_trust(Trust::joining(key)?);
         }
-        let (ready, former) = (self.ready.take(), self.former.take());
-        let membership = Membership::new(self.setup.clone(), found.address, self.known_term, ready, former, host);
+        let (job, former) = (std::mem::take(&mut self.job), self.former.take());
+        let membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
         self.stage = Stage::Joined(Box::new(membership));
         Ok(())
     }
@@ -180,9 +185,9 @@ impl WorkerLoop {
         let now = host.now();
         let stage = std::mem::replace(&mut self.stage, Stage::Seeking { again: None });
         let Stage::Joined(membership) = stage else { return Ok(None) };
-        let Membership { address, term, ready, former, .. } = *membership;
+        let Membership { address, term, job, former, .. } = *membership;
         self.known_term = self.known_term.max(term);
-        (self.ready, self.former) = (ready, former);
+        (self.job, self.former) = (job, former);
         match ended {
             Ended::Finished(reason) => {
                 host.tell(&WorkerEvent::Finished { reason });

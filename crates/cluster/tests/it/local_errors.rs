@@ -52,6 +52,7 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         advertise: None,
         coordinator: None,
         token: None,
+        identity: None,
         tls: false,
         min_workers,
         waiting_limit: Duration::from_secs(30),

@@ -208,6 +208,11 @@ impl Schedule {
         self.pace = self.pace.saturating_sub(parts(examples, step));
     }
 
+    /// Examples of a step.
+    pub fn share(&self) -> StepSize {
+        self.share
+    }
+
     /// Whether nothing is left of any epoch.
     pub fn is_done(&self) -> bool {
         self.left() == 0 && self.epoch + 1 >= self.epochs

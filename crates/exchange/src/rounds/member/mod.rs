@@ -72,6 +72,8 @@ pub struct Member {
     ahead: Option<Work>,
     /// A view that was prepared while a step was taken alone: it is frozen for it when that is done.
     freezes_for: Option<ViewNumber>,
+    /// The master has asked for a state while a step was taken alone.
+    saves_when_done: bool,
     /// Since when a round waits for others, and whether that was told.
     waits: Option<(Now, bool)>,
     /// The last round of which that was told.
@@ -110,6 +112,7 @@ impl Member {
             work: None,
             ahead: None,
             freezes_for: None,
+            saves_when_done: false,
             waits: None,
             told_of_waiting: 0,
             works: 0,
@@ -256,6 +259,8 @@ impl Member {
             }
             ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
             ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
+            // What is taken alone changes the state as it goes: it is saved when that is done.
+            ToMember::Save if self.steps_alone() && !self.has(Planted::SavesWithinAStep) => self.saves_when_done = true,
             ToMember::Save => self.save(),
             ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
         }
@@ -436,6 +441,30 @@ mod tests {
         assert_eq!(asks(&member.handle(MemberEvent::Arriving(None), 5 * PATIENCE - 4)), 0, "the master carries it");
         assert_eq!(asks(&member.handle(MemberEvent::Tick, 6 * PATIENCE - 5)), 0);
         assert_eq!(asks(&member.handle(MemberEvent::Tick, 6 * PATIENCE - 4)), 1);
+    }
+
+    #[test]
+    fn a_state_that_is_asked_for_while_a_step_is_taken_alone_is_that_behind_the_step() {
+        let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
+        let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
+        let plan = plan.change(1, &[(1, 1)], 1, &[], |_| Blame::Nothing);
+        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into()], holders: vec![] };
+        member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
+        member.handle(MemberEvent::MasterSaid(1, view), 0);
+        member.handle(MemberEvent::StateFromMaster(0), 0);
+        let saves = |actions: &[MemberAction]| -> Vec<Round> {
+            let round = |action: &MemberAction| match action {
+                MemberAction::SaveState(round, _) => Some(*round),
+                _ => None,
+            };
+            actions.iter().filter_map(round).collect()
+        };
+        assert!(member.steps_alone());
+        assert!(saves(&member.handle(MemberEvent::MasterSaid(1, ToMember::Save), 1)).is_empty());
+        let work = member.work.as_ref().expect("it computes").number;
+        assert_eq!(saves(&member.handle(MemberEvent::Computed(work), 2)), [1]);
+        let work = member.work.as_ref().expect("it computes").number;
+        assert!(saves(&member.handle(MemberEvent::Computed(work), 3)).is_empty(), "once");
     }
 
     #[test]

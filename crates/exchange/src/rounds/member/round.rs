@@ -62,6 +62,9 @@ impl Member {
     pub(super) fn complete_alone(&mut self) {
         let (view, round) = (self.view, self.round());
         self.completed_round(view, round, false);
+        if std::mem::take(&mut self.saves_when_done) {
+            self.save();
+        }
         if let Some(view) = self.freezes_for.take() {
             self.freeze(view);
         }

@@ -49,6 +49,7 @@ impl Master {
                 break;
             }
         }
+        self.end_if_done();
         self.ask_for_state();
     }
 

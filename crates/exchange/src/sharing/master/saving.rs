@@ -96,7 +96,14 @@ impl Master {
 
     /// When everything is done and in the newest checkpoint, that is the model.
     pub(super) fn end_if_done(&mut self) {
-        if !self.is_done || self.stage != Stage::Running {
+        if self.stage != Stage::Running {
+            return;
+        }
+        if self.stop_asked.is_some() && self.saving.round() == self.counted {
+            // Nobody holds more than the last checkpoint.
+            return self.end(None);
+        }
+        if !self.is_done {
             return;
         }
         let (round, rest) = self.saving.newest();

@@ -1,0 +1,257 @@
+//! What a master's loop wants, carried out.
+
+use paceline_cluster::coordination::RunStage;
+use paceline_cluster::loops::{MasterInput, MasterLoop, MasterSetup, Record};
+use paceline_cluster::tracker::Board;
+use paceline_cluster::wire::JobText;
+use paceline_exchange::rounds::message::DataProof;
+use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
+use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
+
+use crate::hosts::{Effect, SimMaster, Socket};
+use crate::network::Pid;
+use crate::numbers::State;
+use crate::replica::read_state;
+use crate::workers::WorkerProcess;
+use crate::world::{Happening, NOBODY, Rules, World};
+
+/// What every worker of a history has.
+pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
+/// A process that is silent for so long is lost, in simulated milliseconds.
+const SILENCE_LIMIT: Now = 2000;
+
+pub(crate) struct MasterProcess {
+    master: Option<MasterLoop>,
+    host: SimMaster,
+    /// When it is woken next.
+    pub wakes: Now,
+    has_started: bool,
+    /// Whether its members were compared when training had ended.
+    is_looked_at: bool,
+}
+
+impl MasterProcess {
+    /// What its rules are at.
+    pub(crate) fn phase(&self) -> Option<String> {
+        let term = self.master.as_ref()?.term()?;
+        Some(format!("{:?}", term.rules()))
+    }
+}
+
+pub(crate) fn job() -> JobText {
+    JobText { name: "job".into(), text: String::new(), is_json: false, settings: Vec::new() }
+}
+
+impl World {
+    fn setup(&self, pid: Pid) -> MasterSetup {
+        let share = if self.rules == Rules::Sharing { StepSize::Each(2) } else { self.work.share() };
+        let save_every =
+            self.faults.save_every.map(|every| if self.rules == Rules::Sharing { 3 * every } else { every });
+        let member = MemberOptions {
+            save_every,
+            overlap: self.faults.overlap,
+            straggler_limit: self.faults.straggler_limit,
+            share,
+            max_ahead: self.faults.max_ahead,
+            window_messages: 6,
+            ..MemberOptions::within(SILENCE_LIMIT, 5)
+        };
+        let rules = MasterOptions {
+            min_workers: self.faults.min_workers,
+            silence_limit: SILENCE_LIMIT,
+            waiting_limit: 150_000,
+            waiting_told_every: 5000,
+            stops_on_poison: false,
+            overlap: self.faults.overlap,
+            data: DATA,
+        };
+        MasterSetup {
+            text: job(),
+            train: TrainOptions { epochs: self.work.epochs(), ..TrainOptions::default() },
+            mode: match self.rules {
+                Rules::Rounds => ReplicaMode::Sync,
+                Rules::Sharing => ReplicaMode::Shared(SharedOptions::default()),
+            },
+            rules,
+            member,
+            work: self.work.clone(),
+            parameters: 5,
+            token: None,
+            address: pid.to_string(),
+            key: None,
+            restarts: false,
+            planted: self.planted,
+        }
+    }
+
+    pub(crate) fn start_master(&mut self) {
+        let pid = self.new_pid();
+        let run = self.random.next() | 1;
+        let mut host = SimMaster { now: self.now, socket: Socket::new(pid), run, record: Record::default() };
+        let master = MasterLoop::new(self.setup(pid), Board::default(), &mut host);
+        let process =
+            MasterProcess { master: Some(master), host, wakes: Now::MAX, has_started: false, is_looked_at: false };
+        self.masters.insert(pid, process);
+        self.say(|| format!("master {pid} starts"));
+        self.master_acts(pid);
+    }
+
+    pub(crate) fn tell_master(&mut self, pid: Pid, input: MasterInput) {
+        let Some(process) = self.masters.get_mut(&pid) else { return };
+        if self.is_traced {
+            let mut input = format!("{input:?}");
+            input.truncate(160);
+            self.trace.push(format!("{:>7} master {pid}: {input}", self.now));
+        }
+        process.host.now = self.now;
+        let Some(master) = &mut process.master else { return };
+        master.handle(input, &mut process.host);
+        if let Some(term) = master.term() {
+            let (rules, linked) = (term.rules(), term.linked().collect::<Vec<_>>());
+            self.watch.queues(self.now, "plans", rules.history_kept());
+            let is_over = rules.phase() == "ended" && !std::mem::replace(&mut process.is_looked_at, true);
+            if is_over && rules.rest().is_done() && self.rules == Rules::Sharing {
+                let members: Vec<_> = rules.view().1.iter().copied().filter(|of| linked.contains(of)).collect();
+                let states: Vec<State> = self.workers.values().filter_map(|worker| worker.state_of(&members)).collect();
+                self.watch.all_hold_the_same(self.now, states.iter().collect());
+            }
+            process.is_looked_at &= rules.phase() == "ended";
+        }
+        self.master_acts(pid);
+    }
+
+    /// Carries out what its loop wants. It may die between any two of these things.
+    fn master_acts(&mut self, pid: Pid) {
+        let Some(process) = self.masters.get_mut(&pid) else { return };
+        for effect in std::mem::take(&mut process.host.socket.effects) {
+            if self.dead.contains(&pid) || self.watch.violation.is_some() {
+                return;
+            }
+            if self.faults.crashes_between_actions(&mut self.random, self.now) {
+                self.watch.count("master crashed between two actions");
+                return self.lose_master(pid);
+            }
+            match effect {
+                Effect::Send(link, frame) => self.send(link, pid, frame),
+                Effect::Close(link, reason) => self.close(link, pid, &reason),
+                Effect::Begin(operation) => {
+                    self.say(|| {
+                        let mut operation = format!("{operation:?}");
+                        operation.truncate(160);
+                        format!("  master {pid} begins {operation}")
+                    });
+                    self.begin(pid, operation);
+                }
+                Effect::Told(told) => self.hear_told(pid, &told),
+                Effect::Event(event) => self.hear_event(pid, &event),
+                Effect::Connect(..)
+                | Effect::Find(_)
+                | Effect::Prepare
+                | Effect::Compute(_)
+                | Effect::WorkerTold(_) => {}
+            }
+        }
+        let Some(process) = self.masters.get_mut(&pid) else { return };
+        let Some(master) = &mut process.master else { return };
+        if let Some(outcome) = master.take_outcome() {
+            process.master = None;
+            return self.master_over(pid, outcome.map(|outcome| outcome.stopped).map_err(|error| error.to_string()));
+        }
+        let wakes = master.wakes_at().unwrap_or(Now::MAX);
+        if wakes != process.wakes {
+            process.wakes = wakes;
+            if wakes != Now::MAX {
+                self.wake(pid, wakes);
+            }
+        }
+    }
+
+    /// Only what the newest master says is the run's; an old one is refused when it publishes.
+    fn hear_told(&mut self, pid: Pid, told: &Told) {
+        let term = self.masters[&pid].master.as_ref().and_then(MasterLoop::term).map(|term| term.number());
+        if self.store.leader != Some(pid) || term != Some(self.store.term) {
+            return;
+        }
+        self.say(|| format!("  told: {told:?}"));
+        if let Told::Counted { round, assignment } = told {
+            let term = self.masters[&pid].master.as_ref().and_then(MasterLoop::term);
+            let members = term.map(|term| term.rules().view().1.to_vec()).unwrap_or_default();
+            let way = |worker: &WorkerProcess| worker.way_of(&members, assignment.iteration);
+            let ways = self.workers.values().filter_map(way).collect();
+            self.watch.same_way(self.now, *round, ways);
+        }
+        if let Told::Shared { member, epoch, spans, .. } = told {
+            self.is_held(pid, *member, *epoch, spans);
+        }
+        self.watch.hear(self.now, told);
+    }
+
+    /// In `shared`: what counts is held by another member, or by the master.
+    fn is_held(&mut self, pid: Pid, member: Incarnation, epoch: u64, spans: &[Span]) {
+        let Some((origin, last)) = self.origin_of(member).zip(spans.last()) else { return };
+        let Some(sequence) = self.watch.message_about(origin, (epoch, last.end - 1)) else { return };
+        let Some(term) = self.masters[&pid].master.as_ref().and_then(MasterLoop::term) else { return };
+        let is_in = |state: &[u8]| read_state(state).is_ok_and(|state| state.applied.get(&origin) >= Some(&sequence));
+        // Who held it may just have been lost: what nobody holds when its origin is lost too is taken back then.
+        let is_held = term.states().any(|(_, state)| is_in(state)) || self.may_be_held(origin, sequence);
+        if !is_held && term.rules().phase() == "running" {
+            self.watch.fail(self.now, format!("message {sequence} of {member} counts, but nobody else holds it"));
+        }
+    }
+
+    fn hear_event(&mut self, pid: Pid, event: &Event) {
+        match event {
+            Event::Started { .. } => {
+                self.masters.get_mut(&pid).expect("it speaks").has_started = true;
+                if matches!(self.store.record.as_ref().map(|r| &r.stage), Some(RunStage::Ended { .. })) {
+                    self.watch.fail(self.now, "a run that has ended was begun again".into());
+                }
+            }
+            Event::Finished { .. } => self.run_finished(),
+            _ => {}
+        }
+    }
+
+    /// The model is what was counted, and nothing else.
+    fn run_finished(&mut self) {
+        let record = self.store.record.clone().unwrap_or_default();
+        if !matches!(record.stage, RunStage::Ended { .. }) {
+            return self.watch.fail(self.now, "a run was told to be finished before it was published".into());
+        }
+        let Some(model) = self.store.model.clone() else {
+            return self.watch.fail(self.now, "a run has ended without a model".into());
+        };
+        let round = self.watch.last_counted();
+        self.watch.ended(self.now, None, round, &model);
+    }
+
+    fn master_over(&mut self, pid: Pid, outcome: Result<bool, String>) {
+        self.say(|| format!("master {pid} is over: {outcome:?}"));
+        let has_started = self.masters[&pid].has_started;
+        self.kill(pid, false);
+        self.expire(pid);
+        match outcome {
+            Ok(false) if has_started => {
+                // The same command once more must say that the run has ended.
+                self.after(100, NOBODY, Happening::StartMaster);
+            }
+            Ok(false) => self.has_ended = true,
+            Ok(true) => self.after(500, NOBODY, Happening::StartMaster),
+            Err(error) if error.contains("term") || error.contains("lead") => {
+                self.watch.count("an old master learnt that it was succeeded");
+                self.after(500, NOBODY, Happening::StartMaster);
+            }
+            Err(error) => self.watch.fail(self.now, format!("the run failed: {error}")),
+        }
+    }
+
+    /// A master dies; another one starts some time later. The coordinator notices after a while.
+    pub(crate) fn lose_master(&mut self, pid: Pid) {
+        let is_silent = self.random.one_in(4);
+        self.kill(pid, is_silent);
+        let notices = self.random.within(50, 4000);
+        self.after(notices, NOBODY, Happening::Expires(pid));
+        let delay = self.random.within(50, 4000);
+        self.after(delay, NOBODY, Happening::StartMaster);
+    }
+}
