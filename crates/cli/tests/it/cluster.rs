@@ -213,7 +213,7 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
     let modes = ["sync", "averaging", "shared"].map(|mode| vec!["--mode", mode]);
     for mode in modes.into_iter().chain([OVERLAPPED.to_vec()]) {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = ["--min-workers", "3", "--set", "train.epochs=60", "--record", "master.jsonl"];
+        let arguments = ["--min-workers", "3", "--set", "train.epochs=30", "--record", "master.jsonl"];
         let mut master = master(folder.path(), &[&mode[..], &arguments].concat());
         let (overlaps, mode) = (mode.len() > 2, mode[1]);
         let address = address(&mut master);
@@ -227,7 +227,7 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
         // It waits below three, and goes on with one that comes.
         master.wait_for("waiting");
         workers.push(worker(folder.path(), &["--join", &address]));
-        let events = ended_well(master, 60);
+        let events = ended_well(master, 30);
         workers.into_iter().for_each(|worker| drop(left_well(worker)));
         assert_eq!(named(&events, "worker_lost").len(), 1, "{mode}");
         assert_eq!(named(&events, "worker_joined").len(), 4, "{mode}");
@@ -236,8 +236,8 @@ fn a_killed_worker_is_named_and_what_it_held_comes_later() {
             paceline_sim::replay(std::io::BufReader::new(file)).unwrap_or_else(|wrong| panic!("{name}: {wrong}"))
         };
         let replayed = replay("master.jsonl");
-        assert!(replayed.counted >= 60 && replayed.machines == 1, "{replayed:?}");
-        assert!(replay("2.jsonl").events > 60);
+        assert!(replayed.counted >= 30 && replayed.machines == 1, "{replayed:?}");
+        assert!(replay("2.jsonl").events > 30);
         let record = std::fs::read_to_string(folder.path().join("2.jsonl")).expect("a record");
         assert_eq!(record.contains("\"course\":\"Ahead\""), overlaps, "{mode}");
     }
