@@ -13,6 +13,7 @@
 //! - [`replay()`]: what real runs recorded.
 //! - [`invariants`]: what must hold, one file each.
 
+mod coordinator;
 mod faults;
 mod hosts;
 pub mod invariants;

@@ -1,49 +1,29 @@
-//! Who leads, what is published, and what is on the disk.
+//! What is on the disk, and what a master's loop wants of its surroundings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use paceline_cluster::ClusterError;
-use paceline_cluster::coordination::{CoordinationError, Leadership, Loss, RunRecord, RunStage};
-use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation, Unpublished};
-use paceline_exchange::Planted;
+use paceline_cluster::coordination::{CoordinationError, Loss, RunRecord};
+use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation};
 
 use crate::network::Pid;
 use crate::numbers::State;
 use crate::replica::read_state;
 use crate::world::{Happening, Rules, World};
 
-/// What survives all processes.
+/// The files that all masters share.
 #[derive(Default)]
 pub(crate) struct Store {
-    pub term: u64,
-    pub leader: Option<Pid>,
-    /// Candidates, in the order in which they came.
-    waiting: Vec<Pid>,
-    pub record: Option<RunRecord>,
-    files: BTreeMap<String, Checkpoint>,
+    pub files: BTreeMap<String, Checkpoint>,
     pub model: Option<State>,
-    /// The term that each process leads, or believes to.
-    terms: BTreeMap<Pid, u64>,
 }
 
 impl World {
     pub(crate) fn begin(&mut self, pid: Pid, operation: Operation) {
         let delay = self.random.within(1, 20);
         match operation {
-            Operation::Lead => {
-                self.store.waiting.push(pid);
-                match self.store.leader {
-                    None => self.after(delay, pid, Happening::Leads),
-                    Some(_) => self.after(delay, pid, Happening::Answered(Answer::Standby)),
-                }
-            }
-            Operation::Resign => {
-                if self.store.leader == Some(pid) {
-                    self.expire(pid);
-                }
-                self.store.waiting.retain(|waiting| *waiting != pid);
-            }
+            Operation::Lead => self.stand(pid),
+            Operation::Resign => self.resign(pid),
             Operation::Publish(record) => self.publish(pid, record),
             Operation::Load(record) => {
                 let loaded = self.load(&record);
@@ -66,63 +46,6 @@ impl World {
         }
     }
 
-    /// The first candidate leads, if nobody does.
-    pub(crate) fn lead_now(&mut self, pid: Pid) {
-        if self.store.leader.is_some() || self.store.waiting.first() != Some(&pid) {
-            return;
-        }
-        self.store.waiting.remove(0);
-        if self.planted != Some(Planted::TakesTheSameTermAgain) || self.store.term == 0 {
-            self.store.term += 1;
-        }
-        (self.store.leader, self.store.terms) = (Some(pid), {
-            let mut terms = std::mem::take(&mut self.store.terms);
-            terms.insert(pid, self.store.term);
-            terms
-        });
-        let (term, found) = (self.store.term, self.store.record.clone());
-        let round = found.as_ref().and_then(|record| self.store.files.get(record.checkpoint.as_ref()?));
-        let round = round.map_or(0, |checkpoint| checkpoint.round);
-        self.watch.master_began(self.now, term, round);
-        let leadership = Leadership { term, found };
-        self.tell_master(pid, paceline_cluster::loops::MasterInput::Done(Answer::Led(Ok(leadership))));
-    }
-
-    /// A leader is known to be gone, or has stepped down: the next one leads.
-    pub(crate) fn expire(&mut self, leader: Pid) {
-        if self.store.leader == Some(leader) {
-            self.store.leader = None;
-            // It learns of it from the coordinator, sooner or later.
-            let delay = self.random.within(1, 3000);
-            let lost = ClusterError::from(CoordinationError::Lost { reason: Loss::SessionExpired });
-            self.after(delay, leader, Happening::Answered(Answer::Unled(lost)));
-            let dead = &self.dead;
-            self.store.waiting.retain(|pid| !dead.contains(pid));
-            if let Some(next) = self.store.waiting.first().copied() {
-                self.after(5, next, Happening::Leads);
-            }
-        }
-    }
-
-    /// A record becomes the newest, unless somebody else has taken a term since.
-    fn publish(&mut self, pid: Pid, record: RunRecord) {
-        let delay = self.random.within(1, 20);
-        let newest = self.store.term;
-        if record.term < newest {
-            self.watch.count("an old master was fenced");
-            let error = ClusterError::from(CoordinationError::Fenced { mine: record.term, newest });
-            let answer = Answer::Published(Err(Unpublished::Succeeded(error)));
-            return self.after(delay, pid, Happening::Answered(answer));
-        }
-        if let Some(RunStage::Ended { .. }) = self.store.record.as_ref().map(|record| &record.stage)
-            && !matches!(record.stage, RunStage::Ended { .. })
-        {
-            return self.watch.fail(self.now, "a run that has ended was begun again".into());
-        }
-        self.store.record = Some(record);
-        self.after(delay, pid, Happening::Answered(Answer::Published(Ok(()))));
-    }
-
     fn load(&mut self, record: &RunRecord) -> Answer {
         let path = record.checkpoint.clone().unwrap_or_default();
         let Some(checkpoint) = self.store.files.get(&path).cloned() else {
@@ -138,7 +61,7 @@ impl World {
         let delay = if self.random.one_in(10) { self.random.within(20, 3000) } else { self.random.within(1, 20) };
         let round = checkpoint.round;
         // Whatever the disk does: a run may go back to any state that its master holds.
-        if self.store.leader == Some(pid) && self.store.term == checkpoint.term {
+        if self.leads(pid, checkpoint.term) {
             match read_state(&checkpoint.state) {
                 Err(wrong) => self.watch.fail(self.now, wrong),
                 Ok(state) => match self.rules {

@@ -40,7 +40,7 @@ impl World {
             _ => self.random.within(3000, 12_000),
         };
         let until = (self.now + length).min(self.faults.until);
-        let kind = self.random.within(0, 16);
+        let kind = self.random.within(0, 18);
         self.say(|| format!("trouble {kind} at worker {worker} until {until}"));
         match kind {
             0..=2 => self.lose_worker(worker),
@@ -69,14 +69,14 @@ impl World {
                 self.after(delay, NOBODY, Happening::StartWorker);
             }
             11 => {
-                if let Some(master) = self.store.leader {
+                if let Some(master) = self.coordinator.leader {
                     self.watch.count("a master died");
                     self.lose_master(master);
                 }
             }
             12 => {
                 // A master that is stopped for a while is succeeded, and then goes on as if nothing had been.
-                if let Some(master) = self.store.leader {
+                if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
                     self.watch.count("a master was succeeded while it stood still");
                     let delay = self.random.within(100, 2000);
@@ -86,13 +86,14 @@ impl World {
             }
             13 => {
                 // A master that is stopped for a while and not succeeded.
-                if let Some(master) = self.store.leader {
+                if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
                     self.watch.count("a master stood still and went on");
                 }
             }
+            14 | 15 => self.go_away(until),
             _ => {
-                if let Some(master) = self.store.leader {
+                if let Some(master) = self.coordinator.leader {
                     let orders = [Operator::Pause, Operator::Resume, Operator::Save, Operator::Stop];
                     let order = self.random.pick(&orders).unwrap_or(Operator::Save);
                     self.watch.count("an operator gave an order");

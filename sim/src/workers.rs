@@ -93,10 +93,12 @@ impl World {
                 }
                 Effect::Close(link, reason) => self.close(link, pid, &reason),
                 Effect::Find(known) => {
-                    let record = self.store.record.as_ref();
-                    let newest = record.filter(|r| r.term == self.store.term && r.term >= known);
-                    let found = newest.filter(|_| self.store.leader.is_some());
-                    let found = found.map(|record| Found { address: record.address.clone(), key: None });
+                    let found = self.found_by(known);
+                    let found = found.map(|record| Found {
+                        address: record.address.clone(),
+                        key: None,
+                        term: Some(record.term),
+                    });
                     let delay = self.random.within(1, 50);
                     self.after(delay, pid, Happening::Found(found));
                 }

@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use paceline_cluster::coordination::RunRecord;
 use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
 use paceline_exchange::rounds::{Now, Schedule, StepSize};
 use paceline_exchange::{Frame, Planted};
 
+use crate::coordinator::Coordinator;
 use crate::faults::Faults;
 use crate::invariants::Watch;
 use crate::links;
@@ -33,6 +35,12 @@ pub(crate) enum Happening {
     Expires(Pid),
     /// A candidate is told that it leads, if it does.
     Leads,
+    /// One that was succeeded in a term learns of it.
+    Unled(u64),
+    /// One that leads a term hears that the coordinator is back.
+    Regains(u64),
+    /// What a process wants to publish arrives.
+    Publishes(Pid, RunRecord),
     StartMaster,
     StartWorker,
     Trouble,
@@ -81,6 +89,7 @@ pub struct World {
     pub(crate) paused: BTreeMap<Pid, Now>,
     pub(crate) dead: BTreeSet<Pid>,
     pub(crate) next_pid: Pid,
+    pub(crate) coordinator: Coordinator,
     pub(crate) store: Store,
     pub(crate) work: Schedule,
     pub(crate) faults: Faults,
@@ -116,6 +125,7 @@ impl World {
             paused: BTreeMap::new(),
             dead: BTreeSet::new(),
             next_pid: NOBODY + 1,
+            coordinator: Coordinator::default(),
             store: Store::default(),
             watch: Watch::new(work.clone(), 0, rules == Rules::Sharing),
             work,
@@ -189,8 +199,11 @@ impl World {
             Happening::StartWorker => self.start_worker(),
             Happening::Trouble => self.make_trouble(),
             Happening::Expires(leader) => self.expire(leader),
+            Happening::Publishes(by, record) => self.take_record(by, record),
             happening if self.masters.contains_key(&pid) => match happening {
                 Happening::Leads => self.lead_now(pid),
+                Happening::Unled(term) => self.tell_unled(pid, term),
+                Happening::Regains(term) => self.regain(pid, term),
                 Happening::Answered(answer) => self.tell_master(pid, MasterInput::Done(answer)),
                 Happening::Asked(operator) => self.tell_master(pid, MasterInput::Asked(operator)),
                 Happening::Wakes(at) if self.masters[&pid].wakes == at => self.tell_master(pid, MasterInput::Wake),

@@ -11,12 +11,13 @@ const SEEDS: u64 = 2000;
 const SEEDS_UNTIL_CAUGHT: u64 = 1500;
 
 /// Every one of these must have come about in the seeds of a run, whatever the rules.
-const RARE: [&str; 19] = [
+const RARE: [&str; 21] = [
     "a checkpoint could not be written",
     "a checkpoint was published",
     "a donor died",
     "a lease was given again",
     "a master died",
+    "a master led on when the coordinator was back",
     "a master stood still and went on",
     "a master was succeeded while it stood still",
     "a run rolled back to its checkpoint",
@@ -29,6 +30,7 @@ const RARE: [&str; 19] = [
     "an old master learnt that it was succeeded",
     "an old master was fenced",
     "examples were set aside",
+    "the coordinator was away",
     "the master carried what two workers say",
     "two workers never reached each other again",
 ];

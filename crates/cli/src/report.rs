@@ -171,6 +171,10 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("listening on {address}; a worker joins with: paceline worker --join {join}{status}")
         }
         Event::Standby { .. } => "another master leads; this one takes over when it is gone".into(),
+        Event::CoordinatorAway { reason } => {
+            format!("{reason}; going on for a while, then holding on until it is back")
+        }
+        Event::CoordinatorBack => "the coordinator is back".into(),
         Event::AlreadyEnded { model } => {
             format!(
                 "this run has ended, its model is `{model}`; begin anew with `--restart`, or with another `--output`"

@@ -37,3 +37,36 @@ fn a_standby_takes_over_when_the_master_is_killed() {
     assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
     workers.into_iter().for_each(|worker| drop(left_well(worker)));
 }
+
+/// Whoever leads when it goes on finishes the run, and the other one says that it has ended.
+#[test]
+fn a_zookeeper_that_stands_still_ends_nothing() {
+    for mode in ["sync", "shared"] {
+        let server = zookeeper::Server::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let coordinator = format!("zk://{}/paceline/still?session=3s", server.address());
+        let arguments =
+            ["--coordinator", &coordinator, "--mode", mode, "--silence-limit", "2", "--set", "train.epochs=100"];
+        let mut first = master(folder.path(), &arguments);
+        first.wait_for("listening");
+        let mut second = master(folder.path(), &arguments);
+        second.wait_for("standby");
+        let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
+        first.wait_for("checkpoint");
+        server.stand_still(true);
+        first.wait_for("coordinator_away");
+        second.wait_for("coordinator_away");
+        server.stand_still(false);
+        let mut finished = 0;
+        // Both are read at once: whoever leads has much to tell.
+        let ends = [first, second].map(|master| std::thread::spawn(|| master.end()));
+        for ended in ends {
+            let (status, events, errors) = ended.join().expect("no panic");
+            assert_eq!(status, Some(0), "{mode}: {errors}");
+            assert!(named(&events, "worker_lost").is_empty(), "{mode}: {events:?}");
+            finished += named(&events, "finished").len();
+        }
+        assert_eq!(finished, 1, "{mode}");
+        workers.into_iter().for_each(|worker| drop(left_well(worker)));
+    }
+}

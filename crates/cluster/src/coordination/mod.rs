@@ -41,8 +41,15 @@ pub trait Coordination: Send {
     fn publish(&mut self, record: &RunRecord) -> Result<(), CoordinationError>;
 
     /// Fails with [`CoordinationError::Lost`] when this candidate may no longer believe that it leads; it says so before
-    /// anybody else can have been told that they do. Cheap, and final: only [`lead`](Coordination::lead) leads again.
+    /// anybody else can have been told that they do. Cheap, and final: only [`regain`](Coordination::regain) and
+    /// [`lead`](Coordination::lead) lead again.
     fn check(&mut self) -> Result<(), CoordinationError>;
+
+    /// Leads on in the term that was lost because the coordinator was not heard for too long, within about `limit`.
+    ///
+    /// [`CoordinationError::Fenced`] when somebody else has taken a term since; [`CoordinationError::Unreachable`] when the
+    /// coordinator does not answer yet. Succeeds at once for one that leads.
+    fn regain(&mut self, limit: Duration) -> Result<(), CoordinationError>;
 
     /// The record of the master that leads now, if its term is above `after`; otherwise waits for one, at most `limit` and the
     /// time of a call or two. `None` when there is none then.

@@ -47,7 +47,7 @@ impl Term {
         let is_last = epoch + 1 == self.epochs;
         if !is_last && (epoch + 1) % self.setup.train.evaluate_every == 0 {
             self.being_judged += 1;
-            host.begin(Operation::Judge { epoch, state: self.checkpoint.1.clone() });
+            self.ask(host, Operation::Judge { epoch, state: self.checkpoint.1.clone() });
         }
     }
 
@@ -88,7 +88,7 @@ impl Term {
             // Whoever was succeeded writes nothing over what its successor has written.
             let progress = Progress { iteration: self.checkpoint_steps, epoch: epoch + 1 };
             self.publishing.push_back(Purpose::Best(Operation::KeepBest { state, progress }));
-            host.begin(Operation::Publish(self.record.clone()));
+            self.ask(host, Operation::Publish(self.record.clone()));
         }
         self.end_early(ends, host)
     }
@@ -125,7 +125,7 @@ impl Term {
         } else {
             self.record.stage = RunStage::Trained;
             self.publishing.push_back(Purpose::Trained);
-            host.begin(Operation::Publish(self.record.clone()));
+            self.ask(host, Operation::Publish(self.record.clone()));
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Term {
     pub(super) fn judge_the_last(&mut self, host: &mut dyn MasterHost) {
         self.closing = Some(Closing::JudgesTheLast);
         let (epoch, state) = (self.epochs_done().saturating_sub(1), self.checkpoint.1.clone());
-        host.begin(Operation::Judge { epoch, state });
+        self.ask(host, Operation::Judge { epoch, state });
     }
 
     /// The model is the last state, or the best if the job says so.
@@ -151,7 +151,7 @@ impl Term {
         let progress = Progress { iteration: self.checkpoint_steps, epoch: self.epochs_done() };
         let prefers_best = !is_best && self.judging.comes_to_best();
         let keeps_best = is_best && self.judging.keeps_best();
-        host.begin(Operation::Export { state, progress, prefers_best, keeps_best });
+        self.ask(host, Operation::Export { state, progress, prefers_best, keeps_best });
         self.closing = Some(Closing::Exports(scores));
     }
 
@@ -175,7 +175,7 @@ impl Term {
         self.record.stage = RunStage::Ended { model, digest };
         self.closing = Some(Closing::Ends(Box::new((exported, scores))));
         self.publishing.push_back(Purpose::Ended);
-        host.begin(Operation::Publish(self.record.clone()));
+        self.ask(host, Operation::Publish(self.record.clone()));
         Ok(())
     }
 

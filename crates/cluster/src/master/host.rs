@@ -107,6 +107,13 @@ pub struct Begun {
     pub is_finished: bool,
 }
 
+impl Answer {
+    /// Whether it is the answer to an operation.
+    pub fn is_asked_for(&self) -> bool {
+        !matches!(self, Self::Standby | Self::Unled(_) | Self::CoordinatorAway(_) | Self::CoordinatorBack)
+    }
+}
+
 /// What an operation came to.
 #[derive(Debug)]
 pub enum Answer {
@@ -116,8 +123,12 @@ pub enum Answer {
     Led(Result<Leadership, ClusterError>),
     /// The state that was read.
     Loaded(Result<Begun, ClusterError>),
-    /// This master leads no more, and nobody has asked.
+    /// This master leads no more: another one has taken a term. Nobody has asked.
     Unled(ClusterError),
+    /// The coordinator does not answer: another one may have taken a term. Nobody has asked.
+    CoordinatorAway(String),
+    /// It answers again, and this master leads as before. Nobody has asked.
+    CoordinatorBack,
     /// Whether the record is the newest.
     Published(Result<(), Unpublished>),
     /// Where the checkpoint of a round lies, or why it does not.
@@ -142,8 +153,8 @@ pub enum Answer {
 pub enum Unpublished {
     /// It may be tried again.
     Failed(String),
-    /// This master does not lead any more.
-    Succeeded(ClusterError),
+    /// This master does not lead any more, and has been told so.
+    NotLeading,
 }
 
 /// A model that was written and read back.

@@ -49,11 +49,13 @@ enum Stage {
     /// Another one leads, or nobody does yet.
     Standby { is_told: bool },
     /// It leads, and reads what it goes on from.
-    Loading { term: u64 },
+    Loading { term: u64, is_reading: bool },
     /// It publishes that it leads.
     Announcing { record: RunRecord, begun: Box<Begun>, is_resumed: bool },
     /// It leads.
     Leading(Box<Term>),
+    /// It was succeeded, and waits for answers to what it has asked for before it stands by.
+    Retiring { unanswered: usize },
     /// It is done.
     Over,
 }
@@ -109,10 +111,11 @@ impl MasterLoop {
 
     /// Takes an input, and does all that follows from it.
     pub fn handle(&mut self, input: Input, host: &mut dyn MasterHost) {
-        let result = match &mut self.stage {
-            Stage::Over => return,
-            Stage::Leading(term) => term.handle(input, host),
-            _ => self.begin(input, host),
+        let result = match (&mut self.stage, input) {
+            (Stage::Over, _) => return,
+            (_, Input::Done(Answer::Unled(error))) => self.retire(&error, host),
+            (Stage::Leading(term), input) => term.handle(input, host),
+            (_, input) => self.begin(input, host),
         };
         if let Some(outcome) = result.transpose() {
             self.last_links = self.term().into_iter().flat_map(Term::links).collect();
@@ -138,26 +141,63 @@ impl MasterLoop {
                     host.tell(&Event::Standby { address: self.setup.address.clone() });
                 }
             }
-            Input::Done(Answer::Led(leadership)) => return self.lead(leadership?, host),
-            Input::Done(Answer::Unled(error)) => return Err(error),
-            Input::Done(Answer::Loaded(loaded)) => self.announce(loaded?, true, host),
-            Input::Done(Answer::Published(published)) => {
-                if let Stage::Announcing { .. } = &self.stage {
-                    published.map_err(|why| match why {
-                        Unpublished::Failed(reason) => ClusterError::RunFailed { reason },
-                        Unpublished::Succeeded(error) => error,
-                    })?;
-                    self.open(host)?;
-                }
-            }
-            Input::Done(_) => {}
+            Input::Done(Answer::CoordinatorAway(reason)) => host.tell(&Event::CoordinatorAway { reason }),
+            Input::Done(Answer::CoordinatorBack) => host.tell(&Event::CoordinatorBack),
+            Input::Done(answer) => return self.take_answer(answer, host),
         }
         Ok(None)
     }
 
+    fn take_answer(&mut self, answer: Answer, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
+        match (&mut self.stage, answer) {
+            (Stage::Retiring { unanswered }, _) => {
+                *unanswered -= 1;
+                self.stand_by_when_all_is_answered(host);
+            }
+            (_, Answer::Led(leadership)) => return self.lead(leadership?, host),
+            (_, Answer::Loaded(loaded)) => self.announce(loaded?, true, host),
+            (Stage::Announcing { .. }, Answer::Published(Ok(()))) => self.open(host)?,
+            (Stage::Announcing { .. }, Answer::Published(Err(Unpublished::Failed(reason)))) => {
+                return Err(ClusterError::RunFailed { reason });
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Another one leads. This one stands by, unless it was asked to stop.
+    fn retire(&mut self, why: &ClusterError, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
+        let unanswered = match &self.stage {
+            Stage::Leading(term) => {
+                if term.is_stopping {
+                    host.begin(Operation::Resign);
+                    return Ok(Some(Outcome { scores: None, stopped: true }));
+                }
+                term.links().for_each(|link| host.links().close(link, &format!("another master leads: {why}")));
+                term.unanswered
+            }
+            Stage::Loading { is_reading, .. } => usize::from(*is_reading),
+            Stage::Announcing { .. } => 1,
+            Stage::Retiring { .. } | Stage::Standby { .. } | Stage::Over => return Ok(None),
+        };
+        self.board.update(|status| status.phase = "standby".into());
+        self.stage = Stage::Retiring { unanswered };
+        self.stand_by_when_all_is_answered(host);
+        Ok(None)
+    }
+
+    /// What was asked for in one term must not be taken for something of the next.
+    fn stand_by_when_all_is_answered(&mut self, host: &mut dyn MasterHost) {
+        if let Stage::Retiring { unanswered: 0 } = self.stage {
+            self.stage = Stage::Standby { is_told: false };
+            host.begin(Operation::Lead);
+        }
+    }
+
     /// It leads: a run of the same job that has not ended goes on.
     fn lead(&mut self, leadership: Leadership, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
-        self.stage = Stage::Loading { term: leadership.term };
+        let term = leadership.term;
+        self.stage = Stage::Loading { term, is_reading: false };
         let Some(record) = leadership.found.filter(|_| !self.setup.restarts) else {
             self.begin_anew(host);
             return Ok(None);
@@ -173,6 +213,7 @@ impl MasterLoop {
                 return Ok(Some(Outcome { scores: None, stopped: false }));
             }
             RunStage::Running | RunStage::Trained if record.checkpoint.is_some() => {
+                self.stage = Stage::Loading { term, is_reading: true };
                 host.begin(Operation::Load(record));
             }
             RunStage::Running | RunStage::Trained => self.begin_anew(host),
@@ -194,7 +235,7 @@ impl MasterLoop {
 impl MasterLoop {
     /// Publishes that this master leads, and from where on.
     fn announce(&mut self, begun: Begun, is_resumed: bool, host: &mut dyn MasterHost) {
-        let Stage::Loading { term } = self.stage else { return };
+        let Stage::Loading { term, .. } = self.stage else { return };
         let record = RunRecord {
             run: begun.run,
             term,

@@ -14,6 +14,7 @@ mod ending;
 mod hearing;
 pub(crate) mod host;
 pub(crate) mod judging;
+mod leading;
 pub(crate) mod master_loop;
 mod saving;
 mod surroundings;

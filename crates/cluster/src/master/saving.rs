@@ -32,7 +32,7 @@ impl Term {
         let Some((_, state)) = self.being_saved.clone().filter(|(of, _)| *of == round) else { return };
         let is_finished = rest.is_done() || self.enough.is_some();
         let (run, term, judged) = (self.record.run, self.record.term, self.judging.kept(host.now()));
-        host.begin(Operation::Save(Checkpoint { run, term, round, rest, is_finished, judged, state }));
+        self.ask(host, Operation::Save(Checkpoint { run, term, round, rest, is_finished, judged, state }));
     }
 
     /// A checkpoint is written. Others hear of it by the record: whoever was succeeded is refused there.
@@ -54,7 +54,7 @@ impl Term {
                 let mut record = self.record.clone();
                 record.checkpoint = Some(path.display().to_string());
                 record.stage = if is_finished { RunStage::Trained } else { RunStage::Running };
-                host.begin(Operation::Publish(record.clone()));
+                self.ask(host, Operation::Publish(record.clone()));
                 self.publishing.push_back(Purpose::Checkpoint { round, steps: rest.steps(), path, record });
                 Ok(())
             }
@@ -68,7 +68,8 @@ impl Term {
     ) -> Result<(), ClusterError> {
         let Some(purpose) = self.publishing.pop_front() else { return Ok(()) };
         let reason = match published {
-            Err(Unpublished::Succeeded(error)) => return Err(error),
+            // It hears why.
+            Err(Unpublished::NotLeading) => return Ok(()),
             Err(Unpublished::Failed(reason)) => Some(reason),
             Ok(()) => None,
         };
@@ -92,7 +93,7 @@ impl Term {
                 Ok(())
             }
             (Purpose::Best(operation), None) => {
-                host.begin(operation);
+                self.ask(host, operation);
                 Ok(())
             }
             (Purpose::Best(_), Some(reason)) => {

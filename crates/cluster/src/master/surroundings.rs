@@ -6,25 +6,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, after, never, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, after, never, select, unbounded};
 use paceline_exchange::rounds::{Incarnation, Now, Operator};
 use paceline_train::{Event, Stop, panic_message};
 
 use super::Outcome;
 use super::disk::Disk;
-use super::host::{Answer, Input, MasterHost, Operation, Unpublished};
+use super::host::{Answer, Input, MasterHost, Operation};
+use super::leading::{Asked, Leading};
 use super::master_loop::MasterLoop;
 use crate::ClusterError;
-use crate::coordination::{Coordination, CoordinationError, RunRecord};
+use crate::coordination::Coordination;
 use crate::record::Record;
 use crate::tracker::{Board, Tracker, TrackerOptions};
 use crate::transport::{TcpTransport, Transport, TransportEvent};
 use crate::trust::MasterIdentity;
 
-/// How often it looks whether it still leads, and whether it was asked to stop.
+/// How often it looks whether it was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a standby waits at a time before it looks whether it was asked to stop.
-const STANDBY_LOOKS: Duration = Duration::from_millis(500);
 /// How long members have to hear that the run is over.
 const GOODBYE: Duration = Duration::from_millis(300);
 /// How long the certificate of a member holds.
@@ -53,13 +52,6 @@ pub(super) struct Surroundings<'a> {
     tell: &'a mut dyn FnMut(&Event),
 }
 
-/// What the thread that coordinates is asked.
-enum Asked {
-    Lead,
-    Publish(RunRecord),
-    Resign,
-}
-
 /// Runs a master to its end.
 #[expect(clippy::too_many_arguments, reason = "all that surrounds a master")]
 pub(super) fn drive(
@@ -85,7 +77,7 @@ pub(super) fn drive(
         })?,
         start("paceline-leads", {
             let answers = answers.clone();
-            move || coordinate(coordination, &to_coordinate, &answers)
+            move || Leading::new(coordination, answers).serve(&to_coordinate)
         })?,
     ];
     let began = Instant::now();
@@ -162,66 +154,6 @@ fn write(disk: &Disk, operations: &Receiver<Operation>, answers: &Sender<Answer>
         };
         if answers.send(answer).is_err() {
             return;
-        }
-    }
-}
-
-/// The thread that waits for the coordinator, so that the loop never does.
-fn coordinate(mut coordination: Box<dyn Coordination>, asked: &Receiver<Asked>, answers: &Sender<Answer>) {
-    let mut leads = false;
-    loop {
-        let answer = match asked.recv_timeout(LOOK_EVERY) {
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if !leads => continue,
-            Err(RecvTimeoutError::Timeout) => match coordination.check() {
-                Ok(()) => continue,
-                Err(error) => {
-                    leads = false;
-                    Answer::Unled(error.into())
-                }
-            },
-            Ok(Asked::Lead) => match wait_to_lead(&mut *coordination, asked, answers) {
-                Some(led) => {
-                    leads = led.is_ok();
-                    Answer::Led(led)
-                }
-                None => return,
-            },
-            Ok(Asked::Publish(record)) => Answer::Published(match coordination.publish(&record) {
-                Ok(()) => Ok(()),
-                Err(error @ (CoordinationError::Fenced { .. } | CoordinationError::Lost { .. })) => {
-                    Err(Unpublished::Succeeded(error.into()))
-                }
-                Err(error) => Err(Unpublished::Failed(error.to_string())),
-            }),
-            Ok(Asked::Resign) => {
-                leads = false;
-                coordination.resign();
-                continue;
-            }
-        };
-        if answers.send(answer).is_err() {
-            return;
-        }
-    }
-}
-
-/// None when nobody wants it any more.
-fn wait_to_lead(
-    coordination: &mut dyn Coordination,
-    asked: &Receiver<Asked>,
-    answers: &Sender<Answer>,
-) -> Option<Result<crate::coordination::Leadership, ClusterError>> {
-    loop {
-        match coordination.lead(STANDBY_LOOKS) {
-            Ok(None) => {}
-            Ok(Some(leadership)) => return Some(Ok(leadership)),
-            Err(error) => return Some(Err(error.into())),
-        }
-        answers.send(Answer::Standby).ok()?;
-        if !matches!(asked.try_recv(), Err(TryRecvError::Empty)) {
-            coordination.resign();
-            return None;
         }
     }
 }

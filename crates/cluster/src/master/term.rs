@@ -11,7 +11,7 @@ use paceline_exchange::rounds::{
 use paceline_exchange::sharing::{self, SharingOptions};
 use paceline_train::{Event, ReplicaMode, Traffic};
 
-use super::host::{Answer, Begun, Input, MasterHost};
+use super::host::{Answer, Begun, Input, MasterHost, Operation};
 use super::judging::Judging;
 use super::master_loop::MasterSetup;
 use super::saving::Purpose;
@@ -69,6 +69,8 @@ pub struct Term {
     pub(super) checkpoint_steps: u64,
     /// What is being published, oldest first.
     pub(super) publishing: VecDeque<Purpose>,
+    /// Operations that were not answered yet.
+    pub(super) unanswered: usize,
     /// Examples of rounds that count and are not in it.
     pub(super) counted: BTreeMap<Round, u64>,
     /// Steps that count.
@@ -144,6 +146,7 @@ impl Term {
             checkpoint: (begun.round, begun.state),
             checkpoint_steps: steps,
             publishing: VecDeque::new(),
+            unanswered: 0,
             counted: BTreeMap::new(),
             iteration: steps,
             epoch,
@@ -251,7 +254,14 @@ impl Term {
         self.feed(MasterEvent::Asked(asked), host)
     }
 
+    /// Begins an operation that is answered.
+    pub(super) fn ask(&mut self, host: &mut dyn MasterHost, operation: Operation) {
+        self.unanswered += 1;
+        host.begin(operation);
+    }
+
     fn take_answer(&mut self, answer: Answer, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        self.unanswered -= usize::from(answer.is_asked_for());
         match answer {
             Answer::Saved(round, saved) => self.take_saved(round, saved, host),
             Answer::Published(published) => self.take_published(published, host),
@@ -263,8 +273,15 @@ impl Term {
                 Ok(())
             }
             Answer::Exported(exported) => self.take_exported(exported, host),
-            Answer::Unled(error) => Err(error),
-            Answer::Standby | Answer::Led(_) | Answer::Loaded(_) => Ok(()),
+            Answer::CoordinatorAway(reason) => {
+                host.tell(&Event::CoordinatorAway { reason });
+                self.feed(MasterEvent::CoordinatorAway(true), host)
+            }
+            Answer::CoordinatorBack => {
+                host.tell(&Event::CoordinatorBack);
+                self.feed(MasterEvent::CoordinatorAway(false), host)
+            }
+            Answer::Unled(_) | Answer::Standby | Answer::Led(_) | Answer::Loaded(_) => Ok(()),
         }
     }
 

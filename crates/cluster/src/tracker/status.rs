@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Decisions;
 
 /// What the phase of a run can be called.
-pub const PHASES: [&str; 5] = ["waiting", "preparing", "running", "paused", "ended"];
+pub const PHASES: [&str; 6] = ["waiting", "preparing", "running", "paused", "ended", "standby"];
 
 /// The state of a run, as its master knows it: plain data, and in JSON the answer to `GET /status`.
 ///

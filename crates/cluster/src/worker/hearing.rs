@@ -117,7 +117,8 @@ impl Membership {
         host: &mut dyn WorkerHost,
     ) -> Result<(), ClusterError> {
         match word {
-            Word::Welcome { incarnation, job, options, is_shared, identity } if self.member.is_none() => {
+            Word::Welcome { incarnation, job, mut options, is_shared, identity } if self.member.is_none() => {
+                options.patience = self.setup.patience;
                 if frame.term < self.known_term {
                     self.ended = Some(Ended::NotFound(format!(
                         "it rules term {}, but a newer master of term {} was seen",

@@ -37,6 +37,8 @@ pub struct Found {
     pub address: String,
     /// The fingerprint of its key.
     pub key: Option<Fingerprint>,
+    /// The term that it leads, if that is known.
+    pub term: Option<Term>,
 }
 
 /// A job that is ready to be worked on.

@@ -10,7 +10,7 @@ use paceline_exchange::rounds::{Incarnation, MemberEvent, Now, Round, Term};
 use super::chunks::Outgoing;
 use super::compute::{Done, ReplicaDone, ReplicaTask, Task, Whom};
 use super::flow::Flow;
-use super::host::{Input, Ready, WorkerHost};
+use super::host::{Found, Input, Ready, WorkerHost};
 use super::links::Links;
 use super::rounds::Rounds;
 use super::stream::{Former, Stream, StreamDone};
@@ -79,6 +79,8 @@ impl Prepared {
 const HELLO_LIMIT: Now = 4000;
 /// How long a worker that was asked to go waits for the master to let it, in milliseconds.
 const LEAVE_LIMIT: Now = 2000;
+/// How often a member without a lease looks whether another master leads, in milliseconds.
+const LOOKS_AROUND_EVERY: Now = 1000;
 /// How often the master is told how training goes, in milliseconds.
 const REPORT_EVERY: Now = 100;
 
@@ -108,6 +110,8 @@ pub(super) struct Membership {
     pub(super) flow: Option<Flow>,
     pub(super) timer: Option<Now>,
     pub(super) leaving: Option<Now>,
+    /// When it looks whether another one leads, should this master be silent; none while it does.
+    looks_around: Option<Now>,
     /// Whether members speak TLS.
     pub(super) is_encrypted: bool,
     pub(super) ended: Option<Ended>,
@@ -149,6 +153,7 @@ impl Membership {
             flow: None,
             timer: None,
             leaving: None,
+            looks_around: Some(now),
             is_encrypted: false,
             ended: None,
             loss: 0.0,
@@ -166,7 +171,7 @@ impl Membership {
     pub(super) fn wakes_at(&self) -> Option<Now> {
         let hello = self.member.is_none().then_some(self.began + HELLO_LIMIT);
         let leave = self.leaving.map(|since| since + LEAVE_LIMIT);
-        [self.timer, self.links.next_dial(), hello, leave].into_iter().flatten().min()
+        [self.timer, self.links.next_dial(), hello, leave, self.next_look_around()].into_iter().flatten().min()
     }
 
     /// Takes an input, and does all that follows from it. Says how the incarnation ended, when it has.
@@ -185,7 +190,8 @@ impl Membership {
                     self.feed(MemberEvent::AskedToLeave, host);
                 }
             }
-            Input::Found(_) | Input::Wake => {}
+            Input::Found(found) => self.take_found(found.ok().flatten(), host),
+            Input::Wake => {}
         }
         // By the clock, however much is said meanwhile.
         if self.wakes_at().is_some_and(|at| host.now() >= at) {
@@ -218,9 +224,27 @@ impl Membership {
         if self.leaving.is_some_and(|since| now >= since + LEAVE_LIMIT || self.member.is_none()) {
             self.ended = Some(Ended::Finished("asked to go".into()));
         }
+        if self.next_look_around().is_some_and(|at| now >= at) {
+            self.looks_around = None;
+            host.find(self.term + 1);
+        }
         if self.timer.is_some_and(|at| now >= at) {
             self.timer = None;
             self.feed(MemberEvent::Tick, host);
+        }
+    }
+
+    /// A member whose lease ran out keeps what it has for as long as its patience lasts, but looks whether another master leads.
+    fn next_look_around(&self) -> Option<Now> {
+        let lease_until = self.member.as_ref()?.lease_until();
+        self.looks_around.map(|at| at.max(lease_until))
+    }
+
+    fn take_found(&mut self, found: Option<Found>, host: &mut dyn WorkerHost) {
+        self.looks_around = Some(host.now() + LOOKS_AROUND_EVERY);
+        if let Some(term) = found.and_then(|found| found.term).filter(|term| *term > self.term && self.member.is_some())
+        {
+            self.ended = Some(Ended::Rejoin(format!("a newer master leads term {term}")));
         }
     }
 

@@ -98,7 +98,7 @@ fn start_finder(
         let record = coordinator.find(known.saturating_sub(1), ASKED_FOR)?;
         let found = record.map(|record| {
             let key = record.key.as_deref().map(Fingerprint::parse).transpose()?;
-            Ok::<_, ClusterError>(Found { address: record.address, key })
+            Ok::<_, ClusterError>(Found { address: record.address, key, term: Some(record.term) })
         });
         found.transpose()
     };
@@ -153,8 +153,10 @@ impl WorkerHost for Surroundings<'_> {
             return;
         }
         let found = match &self.options.target {
-            Target::Join(join) => Found { address: join.address.clone(), key: Some(join.key) },
-            Target::Address(address) | Target::Coordinator(address) => Found { address: address.clone(), key: None },
+            Target::Join(join) => Found { address: join.address.clone(), key: Some(join.key), term: None },
+            Target::Address(address) | Target::Coordinator(address) => {
+                Found { address: address.clone(), key: None, term: None }
+            }
         };
         // The other end is in the loop that this is called from.
         let _ = self.found.send(Ok(Some(found)));

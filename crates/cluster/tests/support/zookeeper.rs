@@ -78,6 +78,13 @@ impl Server {
         self.process = None;
     }
 
+    /// Lets it stand still, or go on.
+    pub(crate) fn stand_still(&self, still: bool) {
+        let id = self.process.as_ref().expect("it runs").java.id().to_string();
+        let done = Command::new("kill").args([if still { "-STOP" } else { "-CONT" }, &id]).status();
+        assert!(done.expect("the program `kill`").success());
+    }
+
     /// Starts it again with what it had; returns when it is in service.
     pub(crate) fn restart(&mut self) {
         let is_back = (0..ATTEMPTS).any(|_| {

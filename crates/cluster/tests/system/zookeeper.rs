@@ -63,6 +63,17 @@ fn until_lost(leader: &mut dyn Coordination) -> Loss {
     panic!("it still believes that it leads");
 }
 
+/// Removes the nodes of all candidates, as if their sessions had ended.
+fn remove_candidates(address: &str, path: &str) {
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let client = Client::connect(address).await.expect("a ZooKeeper");
+        let folder = format!("/{path}/candidates");
+        for name in client.list_children(&folder).await.expect("candidates") {
+            client.delete(&format!("{folder}/{name}"), None).await.expect("a candidate");
+        }
+    });
+}
+
 /// Publishes again as long as nobody answers: a connection that was lost is not back at once.
 #[track_caller]
 fn published(leader: &mut dyn Coordination, record: &RunRecord) {
@@ -173,6 +184,44 @@ fn a_leader_stops_when_the_server_is_gone_for_longer_than_the_session() {
 }
 
 #[test]
+fn a_leader_that_heard_nothing_leads_on_in_its_term_unless_somebody_has_taken_another() {
+    let mut server = Server::start();
+    let address = format!("zk://{}/run?session=2s", server.address());
+    let (mut leader, mut standby) = (connected(&address), connected(&address));
+    led(&mut leader);
+    leader.publish(&record(1)).expect("it leads");
+    leader.regain(LONG).expect("one that leads has nothing to regain");
+
+    server.kill();
+    until_lost(&mut leader);
+    let error = leader.regain(Duration::ZERO).expect_err("nobody is there");
+    assert!(matches!(error, CoordinationError::Unreachable { .. }), "{error}");
+    server.restart();
+    leader.regain(LONG).expect("nobody has taken another term");
+    leader.check().expect("it leads");
+    published(&mut leader, &record(1));
+    assert_eq!(standby.lead(Duration::from_millis(300)).expect("no error"), None, "the first one leads on");
+    assert_eq!(standby.find(0, LONG).expect("no error"), Some(record(1)));
+
+    server.stand_still(true);
+    until_lost(&mut leader);
+    server.stand_still(false);
+    // However soon its session ends: whoever stands first waits for one that has regained its term.
+    leader.regain(LONG).expect("nobody has taken another term");
+    assert_eq!(standby.lead(Duration::from_millis(300)).expect("no error"), None, "the first one leads on");
+
+    server.stand_still(true);
+    until_lost(&mut leader);
+    server.stand_still(false);
+    remove_candidates(&server.address(), "run");
+    assert_eq!(led(&mut standby), 2);
+    match leader.regain(LONG) {
+        Err(CoordinationError::Fenced { mine: 1, newest: 2 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_leader_that_is_cut_off_stops_before_a_standby_leads_and_is_refused_when_it_is_back() {
     let path = Path::new();
     let link = Link::to(&path.server.address());
@@ -204,13 +253,7 @@ fn a_leader_whose_place_was_taken_while_it_is_connected_cannot_publish() {
     let (mut old, mut new) = (path.candidate(), path.candidate());
     led(&mut *old);
     old.publish(&record(1)).expect("it leads");
-    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
-        let client = Client::connect(&address).await.expect("a ZooKeeper");
-        let folder = format!("/{}/candidates", path.name);
-        for name in client.list_children(&folder).await.expect("candidates") {
-            client.delete(&format!("{folder}/{name}"), None).await.expect("a candidate");
-        }
-    });
+    remove_candidates(&address, &path.name);
     assert_eq!(led(&mut *new), 2);
     new.publish(&record(2)).expect("it leads");
     is_fenced(&mut *old);

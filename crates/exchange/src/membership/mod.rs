@@ -1,12 +1,14 @@
 //! What the rules of all modes share: who is there, and how a member stays in touch with its master.
 
 mod edges;
+mod hold;
 mod roster;
 mod saving;
 mod touch;
 
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
+pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;
 pub(crate) use touch::Touch;

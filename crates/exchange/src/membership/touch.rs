@@ -50,11 +50,11 @@ impl Touch {
 
     /// Whether the master must be taken for gone.
     pub(crate) fn is_lost(&self, options: &MemberOptions, now: Now) -> bool {
-        now >= self.lease_until + options.silence_limit
+        now >= self.lease_until + options.patience
     }
 
     /// When to look again.
     pub(crate) fn next(&self, options: &MemberOptions) -> Now {
-        self.next.min(self.lease_until + options.silence_limit)
+        self.next.min(self.lease_until + options.patience)
     }
 }

@@ -47,6 +47,13 @@ pub enum Event {
         /// Where it will listen.
         address: String,
     },
+    /// The coordinator does not answer. The run goes on for a while without it, then it holds on until it is back.
+    CoordinatorAway {
+        /// What was seen.
+        reason: String,
+    },
+    /// The coordinator answers again, and this master leads as before.
+    CoordinatorBack,
     /// The run has ended before: nothing is left to do.
     AlreadyEnded {
         /// Where its model lies.

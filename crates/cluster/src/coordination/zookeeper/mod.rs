@@ -44,6 +44,17 @@ enum TermTaken {
     NoCandidate,
 }
 
+/// How it went to lead for one that is first among those who wait.
+enum First {
+    Leads(Leadership),
+    /// Whoever leads has regained its term, with a node behind those of others.
+    Waits {
+        leader: String,
+    },
+    /// Its node has gone meanwhile.
+    IsGone,
+}
+
 /// How it went to publish.
 enum Published {
     Yes,
@@ -115,8 +126,8 @@ impl ZooKeeper {
         }
     }
 
-    /// Takes the next term for the candidate that is first; nothing if its node has gone meanwhile.
-    fn take(&mut self, candidate: &str, deadline: Instant) -> Result<Option<Leadership>, CoordinationError> {
+    /// Takes the next term for the candidate that is first.
+    fn take(&mut self, candidate: &str, deadline: Instant) -> Result<First, CoordinationError> {
         let nodes = self.session.nodes().clone();
         let node = nodes.candidate(candidate);
         let mut attempt = None;
@@ -126,6 +137,9 @@ impl ZooKeeper {
             let (newest, mut version) = self.newest(deadline)?;
             let mut taken = attempt.as_ref() == Some(&newest);
             if !taken {
+                if newest.candidate != candidate && self.is_there(&newest.candidate, deadline)? {
+                    return Ok(First::Waits { leader: newest.candidate });
+                }
                 // Nodes that somebody removed must not bring old terms back.
                 let floor = [found.as_ref().map(|record| record.term), self.past.map(|(term, _)| term)];
                 let floor = floor.into_iter().flatten().fold(newest.term, u64::max);
@@ -144,19 +158,58 @@ impl ZooKeeper {
                 match outcome {
                     TermTaken::Yes { version: now } => (taken, version) = (true, now),
                     TermTaken::Overtaken => {}
-                    TermTaken::NoCandidate => return Ok(None),
+                    TermTaken::NoCandidate => return Ok(First::IsGone),
                 }
             }
             if let (true, Some(Term { term, .. }), Some(connection)) = (taken, &attempt, self.session.current()) {
                 // TermTaken, but in another session than the candidate's: nobody would notice if this one ended.
                 if !candidate.starts_with(self.session.nonce()) {
-                    return Ok(None);
+                    return Ok(First::IsGone);
                 }
                 let belief = Belief::new(*term, version, asked, connection, &nodes, self.session.runtime());
                 self.belief = Some(belief);
-                return Ok(Some(Leadership { term: *term, found }));
+                return Ok(First::Leads(Leadership { term: *term, found }));
             }
         }
+    }
+
+    /// Whether a candidate is there.
+    fn is_there(&mut self, candidate: &str, deadline: Instant) -> Result<bool, CoordinationError> {
+        if candidate.is_empty() {
+            return Ok(false);
+        }
+        let node = self.session.nodes().candidate(candidate);
+        let stat = self.session.must(deadline, "look for", &node, async |client| client.check_stat(&node).await)?;
+        Ok(stat.is_some())
+    }
+
+    /// Rules on in its term as this candidate, unless somebody has taken another one; false when that has to be tried again.
+    fn rule_on(&mut self, mine: u64, candidate: &str, deadline: Instant) -> Result<bool, CoordinationError> {
+        let nodes = self.session.nodes().clone();
+        let asked = Instant::now();
+        let (newest, mut version) = self.newest(deadline)?;
+        if newest.term > mine {
+            let newest = newest.term;
+            self.past = Some((mine, Loss::Fenced { mine, newest }));
+            return Err(CoordinationError::Fenced { mine, newest });
+        }
+        let term = Term { term: mine, candidate: candidate.to_owned() };
+        if newest != term {
+            let (node, data) = (nodes.candidate(candidate), term.encode());
+            let taken = self.session.must(deadline, "change", &nodes.term, async |client| {
+                take_once(client, &node, &nodes.term, &data, version).await
+            })?;
+            match taken {
+                TermTaken::Yes { version: now } => version = now,
+                TermTaken::Overtaken | TermTaken::NoCandidate => return Ok(false),
+            }
+        }
+        // Taken in another session than the candidate's: nobody would notice if this one ended.
+        let Some(connection) = self.session.current().filter(|_| candidate.starts_with(self.session.nonce())) else {
+            return Ok(false);
+        };
+        self.belief = Some(Belief::new(mine, version, asked, connection, &nodes, self.session.runtime()));
+        Ok(true)
     }
 
     /// Why this one does not lead: fenced, if somebody else has taken a term.
@@ -242,12 +295,16 @@ impl Coordination for ZooKeeper {
         loop {
             match self.stand(deadline)? {
                 Position::Absent => {}
-                Position::First { mine } => {
-                    if let Some(leadership) = self.take(&mine, deadline)? {
-                        return Ok(Some(leadership));
+                Position::First { mine } => match self.take(&mine, deadline)? {
+                    First::Leads(leadership) => return Ok(Some(leadership)),
+                    First::Waits { leader } => {
+                        if !self.wait_for(&leader, deadline)? {
+                            return Ok(None);
+                        }
                     }
-                }
-                Position::Behind { nearest } => {
+                    First::IsGone => {}
+                },
+                Position::Behind { nearest, .. } => {
                     if !self.wait_for(&nearest, deadline)? {
                         return Ok(None);
                     }
@@ -294,6 +351,25 @@ impl Coordination for ZooKeeper {
             Some(reason) => {
                 self.step_down(|_| reason);
                 Err(CoordinationError::Lost { reason })
+            }
+        }
+    }
+
+    fn regain(&mut self, limit: Duration) -> Result<(), CoordinationError> {
+        let Err(CoordinationError::Lost { reason }) = self.check() else { return Ok(()) };
+        let Some((mine, Loss::NoAnswer { .. } | Loss::SessionExpired)) = self.past else {
+            return Err(self.lost(reason));
+        };
+        let deadline = deadline_of(limit);
+        self.session.prepare(deadline)?;
+        loop {
+            match self.stand(deadline)? {
+                Position::First { mine: candidate } | Position::Behind { mine: candidate, .. } => {
+                    if self.rule_on(mine, &candidate, deadline)? {
+                        return Ok(());
+                    }
+                }
+                Position::Absent => {}
             }
         }
     }

@@ -41,6 +41,8 @@ pub(super) enum Position {
     },
     /// Another one is before it; no more than the nearest has to be watched.
     Behind {
+        /// Its node.
+        mine: String,
         /// The nearest.
         nearest: String,
     },
@@ -91,7 +93,7 @@ pub(super) fn position(candidates: &[String], prefix: &str) -> Position {
     match standing.iter().position(|(_, name)| name.starts_with(prefix)) {
         None => Position::Absent,
         Some(0) => Position::First { mine: standing[0].1.clone() },
-        Some(place) => Position::Behind { nearest: standing[place - 1].1.clone() },
+        Some(place) => Position::Behind { mine: standing[place].1.clone(), nearest: standing[place - 1].1.clone() },
     }
 }
 
@@ -107,8 +109,9 @@ mod tests {
     fn the_lowest_number_is_first_whatever_its_name() {
         let names = ["b-0000000010", "c-0000000002", "a-0000000011"];
         assert_eq!(of(&names, "c-"), Position::First { mine: "c-0000000002".into() });
-        assert_eq!(of(&names, "b-"), Position::Behind { nearest: "c-0000000002".into() });
-        assert_eq!(of(&names, "a-"), Position::Behind { nearest: "b-0000000010".into() });
+        let behind = |mine: &str, nearest: &str| Position::Behind { mine: mine.into(), nearest: nearest.into() };
+        assert_eq!(of(&names, "b-"), behind("b-0000000010", "c-0000000002"));
+        assert_eq!(of(&names, "a-"), behind("a-0000000011", "b-0000000010"));
         assert_eq!(of(&names, "d-"), Position::Absent);
     }
 
@@ -116,7 +119,8 @@ mod tests {
     fn a_candidate_never_waits_for_a_second_node_of_its_own() {
         let names = ["a-0000000003", "b-0000000002", "a-0000000001", "stranger"];
         assert_eq!(of(&names, "a-"), Position::First { mine: "a-0000000001".into() });
-        assert_eq!(of(&names, "b-"), Position::Behind { nearest: "a-0000000001".into() });
+        let behind = Position::Behind { mine: "b-0000000002".into(), nearest: "a-0000000001".into() };
+        assert_eq!(of(&names, "b-"), behind);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Hold, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
@@ -59,7 +59,7 @@ pub struct Master {
     waited: BTreeMap<(Incarnation, Incarnation), Round>,
     /// Pairs that could not reach each other.
     edges: Edges,
-    paused: bool,
+    hold: Hold,
     /// The end was asked for when this round was the last that counted.
     stop_asked: Option<Round>,
     actions: Vec<MasterAction>,
@@ -85,7 +85,7 @@ impl Master {
             stragglers: (0, BTreeSet::new()),
             waited: BTreeMap::new(),
             edges: Edges::default(),
-            paused: false,
+            hold: Hold::default(),
             stop_asked: None,
             actions: Vec::new(),
             planted: None,
@@ -141,7 +141,7 @@ impl Master {
         match self.stage {
             Stage::Waiting(_) => "waiting",
             Stage::Preparing { .. } => "preparing",
-            Stage::Running if self.paused => "paused",
+            Stage::Running if self.hold.is_on() => "paused",
             Stage::Running => "running",
             Stage::Ended => "ended",
         }
@@ -156,6 +156,7 @@ impl Master {
     pub fn handle(&mut self, event: MasterEvent, now: Now) -> Vec<MasterAction> {
         if self.stage != Stage::Ended {
             self.happen(event, now);
+            self.hold.look(self.options.silence_limit, now);
             self.find_silent(now);
             self.save_again(now);
             self.wait_for_enough(now);
@@ -182,6 +183,7 @@ impl Master {
             MasterEvent::Persisted(round) => self.take_persisted(round),
             MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason, now),
             MasterEvent::WasAway => self.roster.hear_all(now),
+            MasterEvent::CoordinatorAway(is_away) => self.hold.set_unsure(is_away, now),
             MasterEvent::Asked(operator) => self.obey(operator, now),
             MasterEvent::Tick => {}
         }
@@ -191,7 +193,7 @@ impl Master {
         match message {
             ToMaster::Ready { data, address, slots, .. } => self.admit(member, data, address, slots, now),
             ToMaster::Beat { beat } => {
-                self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.paused }));
+                self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.hold.is_on() }));
             }
             ToMaster::Frozen { view, completed, contributed: heard } => {
                 if let Stage::Preparing { frozen, contributed, .. } = &mut self.stage
@@ -253,8 +255,9 @@ impl Master {
     fn obey(&mut self, operator: Operator, now: Now) {
         match operator {
             Operator::Pause | Operator::Resume => {
-                self.paused = operator == Operator::Pause;
-                self.actions.push(MasterAction::Tell(Told::Paused(self.paused)));
+                let is_asked = operator == Operator::Pause;
+                self.hold.ask(is_asked);
+                self.actions.push(MasterAction::Tell(Told::Paused(is_asked)));
             }
             Operator::Save => self.ask_for_state(),
             Operator::Stop => {
@@ -293,7 +296,8 @@ impl Master {
             Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
             _ => None,
         };
-        if let Some(at) = silence.into_iter().chain(waiting).chain(self.saving.next()).min() {
+        let hold = self.hold.timer(self.options.silence_limit);
+        if let Some(at) = silence.into_iter().chain(waiting).chain(self.saving.next()).chain(hold).min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }

@@ -71,6 +71,8 @@ pub enum MasterEvent {
     SaveFailed(Round, String),
     /// This master was away itself, stopped or starved: it has not listened, and knows nothing about who was silent meanwhile.
     WasAway,
+    /// The coordinator does not answer, or answers again: meanwhile nobody can say whether this master still leads.
+    CoordinatorAway(bool),
     /// An operator asks.
     Asked(Operator),
     /// A timer rang, or nothing did.

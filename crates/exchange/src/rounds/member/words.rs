@@ -16,6 +16,8 @@ pub struct MemberOptions {
     pub beat_every: Now,
     /// The master's limit of silence: what was last renewed holds for so long since the beat was sent.
     pub silence_limit: Now,
+    /// How long a master whose lease ran out may be silent before it is taken for gone, in milliseconds. The worker decides.
+    pub patience: Now,
     /// A peer that a round waits for is unreachable when its link is down for so long, in milliseconds.
     pub edge_limit: Now,
     /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
@@ -41,6 +43,7 @@ impl MemberOptions {
         Self {
             beat_every: (silence_limit / beats.max(1)).max(1),
             silence_limit,
+            patience: silence_limit,
             edge_limit: (silence_limit / 2).max(1),
             save_every: None,
             straggler_limit: None,

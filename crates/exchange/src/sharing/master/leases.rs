@@ -54,8 +54,9 @@ impl Master {
     }
 
     fn grant(&mut self) {
-        let may =
-            matches!(self.stage, Stage::Running | Stage::Preparing { .. }) && !self.paused && self.stop_asked.is_none();
+        let may = matches!(self.stage, Stage::Running | Stage::Preparing { .. })
+            && !self.hold.is_on()
+            && self.stop_asked.is_none();
         while let Some(member) = self.hungry.first().copied().filter(|_| may) {
             // Short leases near the end, so that nobody waits long for the last one.
             let part = self.part_of(member);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Hold, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -109,7 +109,7 @@ pub struct Master {
     /// How often each pair could not reach each other.
     edges: Edges,
     is_done: bool,
-    paused: bool,
+    hold: Hold,
     /// The end was asked for when so many examples counted.
     stop_asked: Option<Round>,
     actions: Vec<MasterAction>,
@@ -149,7 +149,7 @@ impl Master {
             gathers_until: None,
             edges: Edges::default(),
             is_done: false,
-            paused: false,
+            hold: Hold::default(),
             stop_asked: None,
             actions: Vec::new(),
             planted: None,
@@ -218,7 +218,7 @@ impl Master {
         match self.stage {
             Stage::Waiting(_) => "waiting",
             Stage::Preparing { .. } => "preparing",
-            Stage::Running if self.paused => "paused",
+            Stage::Running if self.hold.is_on() => "paused",
             Stage::Running => "running",
             Stage::Ended => "ended",
         }
@@ -228,6 +228,7 @@ impl Master {
     pub fn handle(&mut self, event: MasterEvent, now: Now) -> Vec<MasterAction> {
         if self.stage != Stage::Ended {
             self.happen(event, now);
+            self.hold.look(self.options.silence_limit, now);
             self.find_silent(now);
             self.actions.extend(self.saving.try_again(now));
             self.begin_when_gathered(now);
@@ -258,6 +259,7 @@ impl Master {
             MasterEvent::Persisted(round) => self.take_persisted(round),
             MasterEvent::SaveFailed(round, reason) => self.take_failure(round, reason, now),
             MasterEvent::WasAway => self.roster.hear_all(now),
+            MasterEvent::CoordinatorAway(is_away) => self.hold.set_unsure(is_away, now),
             MasterEvent::Asked(operator) => self.obey(operator, now),
             MasterEvent::Tick => {}
         }
@@ -269,7 +271,7 @@ impl Master {
                 self.admit(member, data, address, was, slots, now);
             }
             ToMaster::Beat { beat } => {
-                let paused = self.paused || matches!(self.stage, Stage::Waiting(_));
+                let paused = self.hold.is_on() || matches!(self.stage, Stage::Waiting(_));
                 self.send(member, ToMember::Renew { beat, paused });
             }
             ToMaster::Sharing(report) => self.hear_report(member, report, now),
@@ -366,8 +368,9 @@ impl Master {
     fn obey(&mut self, operator: Operator, now: Now) {
         match operator {
             Operator::Pause | Operator::Resume => {
-                self.paused = operator == Operator::Pause;
-                self.tell(Told::Paused(self.paused));
+                let is_asked = operator == Operator::Pause;
+                self.hold.ask(is_asked);
+                self.tell(Told::Paused(is_asked));
             }
             Operator::Save => self.save_wanted = true,
             Operator::Stop => {
@@ -420,7 +423,9 @@ impl Master {
         };
         let gathered = self.gathers_until.filter(|at| self.view == 0 && now < *at);
         let silence = self.roster.next_silence(self.options.silence_limit);
-        if let Some(at) = silence.into_iter().chain(waiting).chain(gathered).chain(self.saving.next()).min() {
+        let hold = self.hold.timer(self.options.silence_limit);
+        let timers = silence.into_iter().chain(waiting).chain(gathered).chain(self.saving.next()).chain(hold);
+        if let Some(at) = timers.min() {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }
