@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use paceline_cluster::coordination::{CoordinationError, Loss, RunRecord};
 use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation};
 
+use paceline_exchange::rounds::{Round, Schedule};
+
 use crate::network::Pid;
 use crate::numbers::State;
 use crate::replica::read_state;
@@ -16,6 +18,8 @@ use crate::world::{Happening, Rules, World};
 pub(crate) struct Store {
     pub files: BTreeMap<String, Checkpoint>,
     pub model: Option<State>,
+    /// The last state that was to be written, and what was left behind it.
+    tried: Option<(u64, Round, Schedule)>,
 }
 
 impl World {
@@ -60,8 +64,12 @@ impl World {
     fn save(&mut self, pid: Pid, checkpoint: Checkpoint) {
         let delay = if self.random.one_in(10) { self.random.within(20, 3000) } else { self.random.within(1, 20) };
         let round = checkpoint.round;
-        // Whatever the disk does: a run may go back to any state that its master holds.
-        if self.leads(pid, checkpoint.term) {
+        // Whatever the disk does: a run may go back to any state that its master holds. One that is tried again was looked at
+        // when it was new: what counts may have been taken back since, but not in that state.
+        let tried = Some((checkpoint.term, round, checkpoint.rest.clone()));
+        let is_new = self.store.tried != tried;
+        self.store.tried = tried;
+        if is_new && self.leads(pid, checkpoint.term) {
             match read_state(&checkpoint.state) {
                 Err(wrong) => self.watch.fail(self.now, wrong),
                 Ok(state) => match self.rules {

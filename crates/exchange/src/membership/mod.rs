@@ -1,6 +1,7 @@
 //! What the rules of all modes share: who is there, and how a member stays in touch with its master.
 
 mod edges;
+mod gathering;
 mod hold;
 mod roster;
 mod saving;
@@ -8,6 +9,7 @@ mod touch;
 
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
+pub(crate) use gathering::Gathering;
 pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;

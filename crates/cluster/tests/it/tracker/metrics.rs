@@ -132,7 +132,7 @@ fn every_number_of_the_state_is_a_metric() {
 
     let info = labelled(&[("run", "5f0c"), ("mode", "averaging")]);
     assert_eq!(take("paceline_run_info").samples, BTreeMap::from([(info, 1.0)]));
-    let phases = ["waiting", "preparing", "running", "paused", "ended"];
+    let phases = ["waiting", "preparing", "running", "paused", "ended", "standby"];
     let phases = phases.map(|phase| (labelled(&[("phase", phase)]), f64::from(u8::from(phase == "running"))));
     assert_eq!(take("paceline_phase").samples, BTreeMap::from(phases));
 
@@ -166,5 +166,5 @@ fn what_is_not_there_is_no_metric() {
     assert_eq!(found["paceline_workers"].samples[&Vec::new()], 0.0);
     let phases = &found["paceline_phase"].samples;
     assert_eq!(phases[&labelled(&[("phase", "dreaming")])], 1.0, "a phase that is new is shown");
-    assert_eq!((phases.len(), phases.values().sum::<f64>()), (6, 1.0));
+    assert_eq!((phases.len(), phases.values().sum::<f64>()), (7, 1.0));
 }

@@ -1,6 +1,8 @@
 //! The master's side of rounds: membership, views, what counts, checkpoints.
 
 mod counting;
+#[cfg(test)]
+mod tests;
 mod views;
 mod words;
 
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Hold, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
@@ -59,6 +61,8 @@ pub struct Master {
     waited: BTreeMap<(Incarnation, Incarnation), Round>,
     /// Pairs that could not reach each other.
     edges: Edges,
+    /// What asks for a new view.
+    gathering: Gathering,
     hold: Hold,
     /// The end was asked for when this round was the last that counted.
     stop_asked: Option<Round>,
@@ -85,6 +89,7 @@ impl Master {
             stragglers: (0, BTreeSet::new()),
             waited: BTreeMap::new(),
             edges: Edges::default(),
+            gathering: Gathering::default(),
             hold: Hold::default(),
             stop_asked: None,
             actions: Vec::new(),
@@ -158,6 +163,7 @@ impl Master {
             self.happen(event, now);
             self.hold.look(self.options.silence_limit, now);
             self.find_silent(now);
+            self.repair(now);
             self.save_again(now);
             self.wait_for_enough(now);
             self.set_timer(now);
@@ -231,7 +237,7 @@ impl Master {
         }
         self.roster.admit(member, address, slots);
         self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
-        self.prepare(format!("worker {member} joined"), now);
+        self.gathering.join(member, now);
     }
 
     /// A member is gone. Its silence or its broken link is the reason; whether it was to blame decides about what it held.
@@ -297,7 +303,9 @@ impl Master {
             _ => None,
         };
         let hold = self.hold.timer(self.options.silence_limit);
-        if let Some(at) = silence.into_iter().chain(waiting).chain(self.saving.next()).chain(hold).min() {
+        if let Some(at) =
+            silence.into_iter().chain(waiting).chain(self.saving.next()).chain(hold).chain(self.gathering.next()).min()
+        {
             self.actions.push(MasterAction::SetTimer(at));
         }
     }

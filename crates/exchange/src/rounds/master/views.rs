@@ -25,6 +25,10 @@ impl Master {
             return self.end_if_saved();
         }
         self.view += 1;
+        for (a, b) in self.gathering.take_broken() {
+            // Should one of them have to go, that is seen when they fail the next time.
+            let _ = self.edges.fail(a, b, self.planted);
+        }
         for member in self.roster.ready() {
             self.actions.push(MasterAction::Send(member, ToMember::Prepare { view: self.view }));
         }
@@ -203,9 +207,24 @@ impl Master {
         if view != self.view || self.stage != Stage::Running || !self.roster.contains(peer) {
             return;
         }
-        match self.edges.fail(member, peer, self.planted) {
-            Remedy::View(reason) => self.prepare(reason, now),
-            Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
+        self.gathering.break_up(member, peer, now);
+    }
+
+    /// Begins a view with those who have joined, and mends or parts all pairs that do not reach each other.
+    pub(super) fn repair(&mut self, now: Now) {
+        let Some((joined, broken)) = self.gathering.take_due(now) else { return };
+        let mut reasons: Vec<String> = Some(joined).filter(|reason| !reason.is_empty()).into_iter().collect();
+        for (a, b) in broken {
+            if !(self.roster.contains(a) && self.roster.contains(b)) {
+                continue;
+            }
+            match self.edges.fail(a, b, self.planted) {
+                Remedy::View(reason) => reasons.push(reason),
+                Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
+            }
+        }
+        if !reasons.is_empty() {
+            self.prepare(reasons.join("; "), now);
         }
     }
 }

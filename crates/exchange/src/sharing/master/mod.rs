@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Hold, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -108,6 +108,8 @@ pub struct Master {
     gathers_until: Option<Now>,
     /// How often each pair could not reach each other.
     edges: Edges,
+    /// What asks for a new view.
+    gathering: Gathering,
     is_done: bool,
     hold: Hold,
     /// The end was asked for when so many examples counted.
@@ -148,6 +150,7 @@ impl Master {
             cuts: BTreeMap::new(),
             gathers_until: None,
             edges: Edges::default(),
+            gathering: Gathering::default(),
             is_done: false,
             hold: Hold::default(),
             stop_asked: None,
@@ -230,6 +233,7 @@ impl Master {
             self.happen(event, now);
             self.hold.look(self.options.silence_limit, now);
             self.find_silent(now);
+            self.repair(now);
             self.actions.extend(self.saving.try_again(now));
             self.begin_when_gathered(now);
             self.wait_for_enough(now);
@@ -330,7 +334,7 @@ impl Master {
         match self.view {
             // Those who come at about the same time begin together.
             0 => drop(self.gathers_until.get_or_insert(now + GATHERED_FOR)),
-            _ => self.prepare(format!("worker {member} joined"), now),
+            _ => self.gathering.join(member, now),
         }
     }
 
@@ -424,7 +428,13 @@ impl Master {
         let gathered = self.gathers_until.filter(|at| self.view == 0 && now < *at);
         let silence = self.roster.next_silence(self.options.silence_limit);
         let hold = self.hold.timer(self.options.silence_limit);
-        let timers = silence.into_iter().chain(waiting).chain(gathered).chain(self.saving.next()).chain(hold);
+        let timers = silence
+            .into_iter()
+            .chain(waiting)
+            .chain(gathered)
+            .chain(self.saving.next())
+            .chain(hold)
+            .chain(self.gathering.next());
         if let Some(at) = timers.min() {
             self.actions.push(MasterAction::SetTimer(at));
         }

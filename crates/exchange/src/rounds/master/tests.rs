@@ -1,0 +1,76 @@
+use super::*;
+use crate::membership::THROUGH_THE_MASTER;
+use crate::rounds::StepSize;
+
+const DATA: DataProof = DataProof { examples: 400, fingerprint: 7 };
+
+fn says(master: &mut Master, member: Incarnation, said: ToMaster, now: Now) -> Vec<MasterAction> {
+    master.handle(MasterEvent::Said(member, said), now)
+}
+
+fn master(members: u64) -> Master {
+    let options = MasterOptions {
+        min_workers: 1,
+        silence_limit: 100_000,
+        waiting_limit: 100_000,
+        waiting_told_every: 1000,
+        stops_on_poison: false,
+        overlap: false,
+        data: DATA,
+    };
+    let mut master = Master::new(options, 1, 0, Schedule::new(400, 1, StepSize::Each(2)), 0);
+    for member in 1..=members {
+        master.handle(MasterEvent::Joined(member), 0);
+        let ready = ToMaster::Ready { data: DATA, address: format!("host{member}"), was: None, slots: 1 };
+        says(&mut master, member, ready, 10 * member);
+    }
+    master
+}
+
+/// Everybody freezes; gives what the members are told of the view.
+fn begin(master: &mut Master, members: u64, now: Now) -> Vec<Vec<String>> {
+    let view = master.view().0;
+    let frozen = |member| {
+        let frozen = ToMaster::Frozen { view, completed: Some(0), contributed: Vec::new() };
+        says(master, member, frozen, now)
+    };
+    let told: Vec<MasterAction> = (1..=members).flat_map(frozen).collect();
+    let addresses = |action| match action {
+        MasterAction::Send(_, ToMember::View { addresses, .. }) => Some(addresses),
+        _ => None,
+    };
+    told.into_iter().filter_map(addresses).collect()
+}
+
+#[test]
+fn whoever_joins_within_a_moment_is_in_one_view() {
+    let mut master = master(5);
+    assert_eq!(master.view().0, 0);
+    master.handle(MasterEvent::Tick, 110);
+    assert_eq!(master.view().0, 1, "one view for all of them");
+    assert_eq!(begin(&mut master, 5, 120).len(), 5);
+    assert_eq!(master.view().1.len(), 5);
+}
+
+#[test]
+fn all_links_that_are_broken_are_mended_in_one_view() {
+    let mut master = master(6);
+    master.handle(MasterEvent::Tick, 110);
+    begin(&mut master, 6, 120);
+    let mut now = 1000;
+    for expected in [2, 3] {
+        let view = master.view().0;
+        for (member, peer) in (1..=5).flat_map(|member| (member + 1..=6).map(move |peer| (member, peer))) {
+            now += 1;
+            says(&mut master, member, ToMaster::Unreachable { view, peer }, now);
+        }
+        now += 100;
+        master.handle(MasterEvent::Tick, now);
+        assert_eq!(master.view().0, expected);
+        let addresses = begin(&mut master, 6, now);
+        let relayed = addresses.iter().flatten().filter(|address| *address == THROUGH_THE_MASTER).count();
+        // The first time all are tried again, the second time the master carries what they say.
+        assert_eq!(relayed, if expected == 2 { 0 } else { 30 });
+        now += 1000;
+    }
+}
