@@ -140,7 +140,7 @@ impl World {
 
     /// Nobody reaches the coordinator for a while. Some sessions outlast that, others do not.
     pub(crate) fn go_away(&mut self, until: Now) {
-        self.coordinator.away_until = until;
+        self.coordinator.away_until = until.max(self.coordinator.away_until);
         let Some((leader, term)) = self.coordinator.leader.map(|leader| (leader, self.coordinator.term)) else {
             return;
         };
@@ -149,13 +149,20 @@ impl World {
             return;
         }
         self.watch.count("the coordinator was away");
-        let away = Answer::CoordinatorAway("nobody answers".into());
-        self.after(notices, leader, Happening::Answered(away));
+        self.after(notices, leader, Happening::Unsure(term));
         let returns = self.random.within(1, 50);
         if self.random.one_in(3) {
             self.at(until + returns, NOBODY, Happening::Expires(leader));
         } else {
             self.at(until + returns, leader, Happening::Regains(term));
+        }
+    }
+
+    /// Who leads a term notices that the coordinator is away, if it still is.
+    pub(crate) fn be_unsure(&mut self, pid: Pid, term: u64) {
+        if self.leads(pid, term) && self.now < self.coordinator.away_until {
+            let away = Answer::CoordinatorAway("nobody answers".into());
+            self.tell_master(pid, MasterInput::Done(away));
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Faults {
     fragile_savers: bool,
     /// Whether two workers do not reach each other from the end of all other faults on.
     leaves_a_bad_edge: bool,
+    /// Whether computing fails now and then.
+    has_clumsy_workers: bool,
 }
 
 impl Faults {
@@ -52,6 +54,7 @@ impl Faults {
             straggler_limit: random.one_in(2).then(|| random.within(100, 2000)),
             has_stragglers: random.one_in(3),
             has_unequal_slots: random.one_in(2),
+            has_clumsy_workers: random.one_in(4),
         }
     }
 
@@ -88,6 +91,11 @@ impl Faults {
             true => random.within(500, 6000),
             false => random.within(5, 60),
         }
+    }
+
+    /// Whether what is computed now fails.
+    pub(crate) fn stumbles(&self, random: &mut Random, now: Now) -> bool {
+        self.has_clumsy_workers && now < self.until && random.one_in(200)
     }
 
     pub(crate) fn donor_dies(&self, random: &mut Random, now: Now) -> bool {

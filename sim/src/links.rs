@@ -3,6 +3,7 @@
 use paceline_cluster::transport::{LinkId, TransportEvent};
 use paceline_cluster::wire::Word;
 use paceline_exchange::Frame;
+use paceline_exchange::rounds::Now;
 
 use crate::network::Pid;
 use crate::world::{Happening, World};
@@ -62,9 +63,11 @@ impl World {
     pub(crate) fn reset(&mut self, link: u64, why: &str) {
         let Some(connection) = self.network.connections.get_mut(&link).filter(|c| c.is_up) else { return };
         connection.is_up = false;
-        for pid in connection.ends {
+        let ends = connection.ends;
+        for pid in ends {
             let is_late = self.random.one_in(8);
             let delay = if is_late { self.random.within(1000, 20_000) } else { self.random.within(1, 20) };
+            ends.into_iter().for_each(|end| self.watch.is_faulty(end, self.now + delay));
             self.after(delay, pid, Happening::Closed(link, why.to_owned()));
         }
     }
@@ -73,6 +76,7 @@ impl World {
     pub(crate) fn kill(&mut self, pid: Pid, is_silent: bool) {
         self.say(|| format!("{pid} dies"));
         self.dead.insert(pid);
+        self.watch.is_faulty(pid, Now::MAX / 2);
         for link in self.network.of(pid) {
             let other = self.network.connections[&link].other(pid);
             if !is_silent && self.random.one_in(2) {

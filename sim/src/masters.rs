@@ -13,7 +13,7 @@ use crate::network::Pid;
 use crate::numbers::State;
 use crate::replica::read_state;
 use crate::workers::WorkerProcess;
-use crate::world::{Happening, NOBODY, Rules, World};
+use crate::world::{Happening, NOBODY, Rules, StopAsked, World};
 
 /// What every worker of a history has.
 pub(crate) const DATA: DataProof = DataProof { examples: 7, fingerprint: 7 };
@@ -110,7 +110,9 @@ impl World {
             let (rules, linked) = (term.rules(), term.linked().collect::<Vec<_>>());
             self.watch.queues(self.now, "plans", rules.history_kept());
             let is_over = rules.phase() == "ended" && !std::mem::replace(&mut process.is_looked_at, true);
-            if is_over && rules.rest().is_done() && self.rules == Rules::Sharing {
+            // Unless one was lost at last: what the others hold of it did not have to be the same any more.
+            let is_settled = rules.history_kept() == 0;
+            if is_over && is_settled && rules.rest().is_done() && self.rules == Rules::Sharing {
                 let members: Vec<_> = rules.view().1.iter().copied().filter(|of| linked.contains(of)).collect();
                 let states: Vec<State> = self.workers.values().filter_map(|worker| worker.state_of(&members)).collect();
                 self.watch.all_hold_the_same(self.now, states.iter().collect());
@@ -236,8 +238,37 @@ impl World {
                 self.after(100, NOBODY, Happening::StartMaster);
             }
             Ok(false) => self.has_ended = true,
-            Ok(true) => self.after(500, NOBODY, Happening::StartMaster),
+            Ok(true) => {
+                self.look_at_a_stop(pid);
+                self.after(500, NOBODY, Happening::StartMaster);
+            }
             Err(error) => self.watch.fail(self.now, format!("the run failed: {error}")),
+        }
+    }
+
+    /// The members of a view that is at work.
+    pub(crate) fn crew_at_work(&self, pid: Pid) -> Option<Vec<Incarnation>> {
+        let rules = self.masters[&pid].master.as_ref().and_then(MasterLoop::term)?.rules();
+        (rules.phase() == "running").then(|| rules.view().1.to_vec())
+    }
+
+    /// One that was asked to stop when all was well has saved everything that counted then. In `shared` the others go on while a state
+    /// is copied, and nobody can say what it had to have.
+    fn look_at_a_stop(&mut self, pid: Pid) {
+        let Some(StopAsked { at, term, crew, counted, .. }) = self.stop_asked.take().filter(|asked| asked.pid == pid)
+        else {
+            return;
+        };
+        let is_succeeded = self.coordinator.term != term;
+        if is_succeeded || !self.watch.are_well(&crew, at) || self.rules == Rules::Sharing {
+            return;
+        }
+        self.watch.count("a run was stopped when all was well");
+        let record = self.coordinator.record.as_ref();
+        let saved = record.and_then(|record| self.store.files.get(record.checkpoint.as_ref()?));
+        let saved = saved.map_or(0, |checkpoint| checkpoint.round);
+        if saved < counted {
+            self.watch.fail(self.now, format!("a run stopped with {saved} saved when {counted} counted"));
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Inside {
     /// Ways by the step that a round begins with.
     pub ways: BTreeMap<u64, u64>,
     pub wrong: Option<String>,
+    /// Whether what it computes next fails.
+    pub fails: bool,
 }
 
 /// A replica whose inside can be looked at.
@@ -87,6 +89,7 @@ impl SimReplica {
             made: Vec::new(),
             ways: BTreeMap::new(),
             wrong: None,
+            fails: false,
         })))
     }
 
@@ -96,6 +99,14 @@ impl SimReplica {
 }
 
 impl Inside {
+    /// An error of this machine alone.
+    fn try_to_compute(&mut self) -> Result<(), Error> {
+        match std::mem::take(&mut self.fails) {
+            false => Ok(()),
+            true => Err(Error::Setting { setting: "simulated".into(), message: "a file cannot be read here".into() }),
+        }
+    }
+
     fn finish(&mut self, at: u64, result: &[i64; WIDTH]) {
         self.state.way = mix(self.state.way ^ at);
         for (value, added) in self.state.values.iter_mut().zip(result) {
@@ -127,19 +138,24 @@ impl Replica for SimReplica {
     fn step_alone(&mut self, steps: &Steps) -> Result<Loss, Error> {
         let sum = sum_of(steps);
         let mut inside = self.inside();
+        inside.try_to_compute()?;
         inside.finish(steps.iteration, &sum);
         Ok(Loss { sum: 0.0, weight: examples(steps) })
     }
 
     fn contribute(&mut self, steps: &Steps, out: &Arc<dyn Sink>) -> Result<Option<Contributed>, Error> {
-        Ok(Some(self.inside().put(&sum_of(steps), examples(steps), out)))
+        let mut inside = self.inside();
+        inside.try_to_compute()?;
+        Ok(Some(inside.put(&sum_of(steps), examples(steps), out)))
     }
 
     fn go_ahead(&mut self, steps: &Steps, _: &dyn Fn() -> bool) -> Result<(), Error> {
         let mut sum = sum_of(steps);
         // Kept beside the sum, which is exact with it.
         sum[0] = sum[0] * 1024 + examples(steps) as i64;
-        self.inside().ahead = Some(sum);
+        let mut inside = self.inside();
+        inside.try_to_compute()?;
+        inside.ahead = Some(sum);
         Ok(())
     }
 
@@ -174,6 +190,7 @@ impl Replica for SimReplica {
     fn share(&mut self, steps: &Steps, _: SlotShare, encodes: Encodes) -> Result<SharedStep, Error> {
         let mut inside = self.inside();
         let inside = &mut *inside;
+        inside.try_to_compute()?;
         add(&mut inside.residual, &sum_of(steps), 1);
         let places = steps.slice.iter().flatten().flat_map(|span| span.start..span.end);
         inside.untold.extend(places.map(|place| (steps.epoch, place)));

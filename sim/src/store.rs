@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use paceline_cluster::coordination::{CoordinationError, Loss, RunRecord};
 use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation};
 
-use paceline_exchange::rounds::{Round, Schedule};
+use paceline_exchange::rounds::{Now, Round, Schedule};
 
 use crate::network::Pid;
 use crate::numbers::State;
@@ -20,6 +20,8 @@ pub(crate) struct Store {
     pub model: Option<State>,
     /// The last state that was to be written, and what was left behind it.
     tried: Option<(u64, Round, Schedule)>,
+    /// Who could not write a checkpoint last, and when it was told so.
+    failed: Option<(Pid, Now)>,
 }
 
 impl World {
@@ -78,7 +80,11 @@ impl World {
                 },
             }
         }
+        if self.store.failed.is_some_and(|(by, at)| by == pid && self.now < at + 900) {
+            self.watch.fail(self.now, "a checkpoint that could not be written was tried again at once".into());
+        }
         let saved = if self.disk_fails() {
+            self.store.failed = Some((pid, self.now + delay));
             self.watch.count("a checkpoint could not be written");
             Err("no space is left".to_owned())
         } else {

@@ -50,8 +50,14 @@ impl World {
                     self.reset(link, "reset");
                 }
             }
-            5 => drop(self.paused.insert(worker, until)),
-            6 => self.network.isolate(worker, until),
+            5 => {
+                self.paused.insert(worker, until);
+                self.watch.is_faulty(worker, until);
+            }
+            6 => {
+                self.network.isolate(worker, until);
+                self.watch.is_faulty(worker, until);
+            }
             7 | 8 => {
                 if let Some(other) = self.random.pick(&live).filter(|other| *other != worker) {
                     self.network.cut(worker, other, until);
@@ -63,7 +69,10 @@ impl World {
                     }
                 }
             }
-            9 => self.after(0, worker, Happening::AskedToGo),
+            9 => {
+                self.watch.is_faulty(worker, Now::MAX / 2);
+                self.after(0, worker, Happening::AskedToGo);
+            }
             10 => {
                 let delay = self.random.within(0, 200);
                 self.after(delay, NOBODY, Happening::StartWorker);
@@ -78,6 +87,7 @@ impl World {
                 // A master that is stopped for a while is succeeded, and then goes on as if nothing had been.
                 if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
+                    self.watch.master_stands_still(self.now, until);
                     self.watch.count("a master was succeeded while it stood still");
                     let delay = self.random.within(100, 2000);
                     self.after(delay, NOBODY, Happening::Expires(master));
@@ -88,6 +98,7 @@ impl World {
                 // A master that is stopped for a while and not succeeded.
                 if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
+                    self.watch.master_stands_still(self.now, until);
                     self.watch.count("a master stood still and went on");
                 }
             }

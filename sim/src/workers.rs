@@ -1,5 +1,6 @@
 //! What a worker's loop wants, carried out.
 
+use paceline_cluster::ClusterError;
 use paceline_cluster::loops::{Desk, Found, Ready, WorkerInput, WorkerLoop, WorkerSetup};
 use paceline_cluster::wire::Word;
 use paceline_exchange::Frame;
@@ -126,6 +127,11 @@ impl World {
         let Some(process) = self.workers.get_mut(&pid) else { return };
         if let Some(outcome) = process.worker.take_outcome() {
             self.say(|| format!("worker {pid} is over: {outcome:?}"));
+            match outcome {
+                Ok(()) => {}
+                Err(ClusterError::WorkerBroken { .. }) => self.watch.count("a worker left for an error of its own"),
+                Err(error) => self.watch.fail(self.now, format!("worker {pid} gave up: {error}")),
+            }
             self.kill(pid, false);
             let delay = self.random.within(100, 3000);
             return self.after(delay, NOBODY, Happening::StartWorker);
@@ -138,6 +144,7 @@ impl World {
             self.watch.term_seen(self.now, pid, before >> 32, now >> 32);
         }
         process.was = now.or(process.was);
+        now.into_iter().for_each(|incarnation| self.watch.is_called(incarnation, pid));
         if let Some(member) = process.worker.member() {
             // Messages are kept of every origin, and of a few that are lost.
             let origins = if self.rules == Rules::Sharing { 12 } else { 1 };
@@ -230,6 +237,7 @@ impl World {
     pub(crate) fn computed(&mut self, pid: Pid) {
         let Some(process) = self.workers.get_mut(&pid) else { return };
         process.is_computing = false;
+        process.replica.inside().fails = self.faults.stumbles(&mut self.random, self.now);
         if let Some(done) = process.desk.as_mut().and_then(Desk::work) {
             let _ = process.host.outbox.send(done);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use paceline_cluster::coordination::RunRecord;
 use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
-use paceline_exchange::rounds::{Now, Schedule, StepSize};
+use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, StepSize};
 use paceline_exchange::{Frame, Planted};
 
 use crate::coordinator::Coordinator;
@@ -29,7 +29,7 @@ pub(crate) enum Happening {
     Prepared,
     /// What the replica is at is done.
     Computed,
-    Asked(paceline_exchange::rounds::Operator),
+    Asked(Operator),
     AskedToGo,
     /// The coordinator notices that a process is gone.
     Expires(Pid),
@@ -37,6 +37,8 @@ pub(crate) enum Happening {
     Leads,
     /// One that was succeeded in a term learns of it.
     Unled(u64),
+    /// One that leads a term notices that the coordinator is away.
+    Unsure(u64),
     /// One that leads a term hears that the coordinator is back.
     Regains(u64),
     /// What a process wants to publish arrives.
@@ -76,6 +78,17 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
+/// A master was asked to stop while a view was at work.
+pub(crate) struct StopAsked {
+    pub pid: Pid,
+    pub at: Now,
+    pub term: u64,
+    /// Who was in the view.
+    pub crew: Vec<Incarnation>,
+    /// The last round that counted.
+    pub counted: Round,
+}
+
 /// A history of the shipped loops.
 pub struct World {
     pub(crate) now: Now,
@@ -97,6 +110,7 @@ pub struct World {
     pub(crate) planted: Option<Planted>,
     pub(crate) rules: Rules,
     pub(crate) has_ended: bool,
+    pub(crate) stop_asked: Option<StopAsked>,
     pub(crate) is_traced: bool,
     pub(crate) trace: Vec<String>,
 }
@@ -133,6 +147,7 @@ impl World {
             planted,
             rules,
             has_ended: false,
+            stop_asked: None,
             is_traced: false,
             trace: Vec::new(),
         };
@@ -203,9 +218,16 @@ impl World {
             happening if self.masters.contains_key(&pid) => match happening {
                 Happening::Leads => self.lead_now(pid),
                 Happening::Unled(term) => self.tell_unled(pid, term),
+                Happening::Unsure(term) => self.be_unsure(pid, term),
                 Happening::Regains(term) => self.regain(pid, term),
                 Happening::Answered(answer) => self.tell_master(pid, MasterInput::Done(answer)),
-                Happening::Asked(operator) => self.tell_master(pid, MasterInput::Asked(operator)),
+                Happening::Asked(operator) => {
+                    if operator == Operator::Stop {
+                        let (at, term, counted) = (self.now, self.coordinator.term, self.watch.last_counted());
+                        self.stop_asked = self.crew_at_work(pid).map(|crew| StopAsked { pid, at, term, crew, counted });
+                    }
+                    self.tell_master(pid, MasterInput::Asked(operator));
+                }
                 Happening::Wakes(at) if self.masters[&pid].wakes == at => self.tell_master(pid, MasterInput::Wake),
                 other => {
                     if let Some(event) = links::event(other) {

@@ -11,7 +11,7 @@ const SEEDS: u64 = 2000;
 const SEEDS_UNTIL_CAUGHT: u64 = 1500;
 
 /// Every one of these must have come about in the seeds of a run, whatever the rules.
-const RARE: [&str; 21] = [
+const RARE: [&str; 22] = [
     "a checkpoint could not be written",
     "a checkpoint was published",
     "a donor died",
@@ -25,6 +25,7 @@ const RARE: [&str; 21] = [
     "a view began",
     "a worker came back as another incarnation",
     "a worker died when it had sent its state to the master",
+    "a worker left for an error of its own",
     "a worker was silent",
     "an example killed its worker",
     "an old master learnt that it was succeeded",

@@ -41,6 +41,25 @@ pub enum Planted {
     CountsWhatNobodyHolds,
     NeverTellsTheRest,
     SavesWithinAStep,
+    BeginsAnEndedRunAgain,
+    ForgetsItsCheckpoint,
+    TakesAFailedSaveForDone,
+    PublishesBeforeItIsWritten,
+    ForgetsWhatCouldNotBeSaved,
+    SavesWithoutAPause,
+    FinishesBeforeItIsPublished,
+    JudgesSilenceAfterItWasAway,
+    EndsWithItsCoordinator,
+    NeverGoesOnWhenTheCoordinatorIsBack,
+    TakesWorkOfAnotherIncarnation,
+    NeverStandsByAgain,
+    LosesWhatItRelays,
+    GivesASilentMasterUp,
+    GivesUpBeforeAMasterIsThere,
+    EndsTheRunForALocalError,
+    ExportsTheFirstState,
+    StopsWithoutSaving,
+    ForgetsWhoJoined,
 }
 
 impl Planted {
@@ -69,7 +88,28 @@ impl Planted {
     ];
 
     /// Those that only the shipped loops can show.
-    pub const IN_LOOPS: [Planted; 1] = [Planted::SavesWithinAStep];
+    pub const IN_LOOPS: [Planted; 20] = [
+        Planted::SavesWithinAStep,
+        Planted::BeginsAnEndedRunAgain,
+        Planted::ForgetsItsCheckpoint,
+        Planted::TakesAFailedSaveForDone,
+        Planted::PublishesBeforeItIsWritten,
+        Planted::ForgetsWhatCouldNotBeSaved,
+        Planted::SavesWithoutAPause,
+        Planted::FinishesBeforeItIsPublished,
+        Planted::JudgesSilenceAfterItWasAway,
+        Planted::EndsWithItsCoordinator,
+        Planted::NeverGoesOnWhenTheCoordinatorIsBack,
+        Planted::TakesWorkOfAnotherIncarnation,
+        Planted::NeverStandsByAgain,
+        Planted::LosesWhatItRelays,
+        Planted::GivesASilentMasterUp,
+        Planted::GivesUpBeforeAMasterIsThere,
+        Planted::EndsTheRunForALocalError,
+        Planted::ExportsTheFirstState,
+        Planted::StopsWithoutSaving,
+        Planted::ForgetsWhoJoined,
+    ];
 
     /// Those in the rules of `shared`.
     pub const IN_SHARING: [Planted; 17] = [
@@ -91,6 +131,13 @@ impl Planted {
         Planted::WorksWithoutALease,
         Planted::TakesTheSameTermAgain,
     ];
+}
+
+impl Planted {
+    /// Whether this is the mistake that is planted.
+    pub fn is(self, planted: Option<Self>) -> bool {
+        has(planted, self)
+    }
 }
 
 /// Whether this mistake is planted here.

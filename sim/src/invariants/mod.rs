@@ -2,6 +2,7 @@
 
 mod conservation;
 mod ends;
+mod evictions;
 mod leases;
 mod ledger;
 mod messages;
@@ -23,6 +24,7 @@ pub struct Watch {
     ledger: ledger::Ledger,
     messages: messages::Messages,
     terms: terms::Terms,
+    faulty: evictions::Faulty,
 }
 
 impl Watch {
@@ -33,6 +35,7 @@ impl Watch {
             ledger: ledger::Ledger::new(work, begins, is_sharing),
             messages: messages::Messages::default(),
             terms: terms::Terms::default(),
+            faulty: evictions::Faulty::default(),
         }
     }
 
@@ -52,7 +55,8 @@ impl Watch {
             Told::RoundAgain { .. } => self.count("a round was taken again"),
             Told::SetAside { .. } => self.count("examples were set aside"),
             Told::RolledBack { .. } => self.count("a run rolled back to its checkpoint"),
-            Told::WorkerLost { reason, .. } => {
+            Told::WorkerLost { member, reason } => {
+                self.given_up(now, *member, reason);
                 self.count("a worker was lost");
                 if reason.contains("does not reach") {
                     self.count("one end of a bad edge was evicted");

@@ -1,6 +1,7 @@
 //! How a run comes to its end: states are judged beside the training, and the last or the best of them is the model.
 
 use bytes::Bytes;
+use paceline_exchange::Planted;
 use paceline_exchange::rounds::{MasterEvent, Operator};
 use paceline_model::Progress;
 use paceline_train::{Event, ReplicaMode, Scores};
@@ -62,7 +63,7 @@ impl Term {
             self.export(epoch, state, scores, host);
             return Ok(());
         }
-        self.being_judged -= 1;
+        self.being_judged = self.being_judged.saturating_sub(1);
         if let Some(scores) = scores {
             self.take_scores(epoch, state, scores, host)?;
         }
@@ -137,7 +138,10 @@ impl Term {
 
     pub(super) fn judge_the_last(&mut self, host: &mut dyn MasterHost) {
         self.closing = Some(Closing::JudgesTheLast);
-        let (epoch, state) = (self.epochs_done().saturating_sub(1), self.checkpoint.1.clone());
+        let (epoch, mut state) = (self.epochs_done().saturating_sub(1), self.checkpoint.1.clone());
+        if Planted::ExportsTheFirstState.is(self.setup.planted) {
+            state = host.initial_state();
+        }
         self.ask(host, Operation::Judge { epoch, state });
     }
 
@@ -174,6 +178,10 @@ impl Term {
         let (model, digest) = (exported.path.display().to_string(), exported.digest.clone());
         self.record.stage = RunStage::Ended { model, digest };
         self.closing = Some(Closing::Ends(Box::new((exported, scores))));
+        if Planted::FinishesBeforeItIsPublished.is(self.setup.planted) {
+            self.finish(host);
+            return Ok(());
+        }
         self.publishing.push_back(Purpose::Ended);
         self.ask(host, Operation::Publish(self.record.clone()));
         Ok(())

@@ -1,8 +1,8 @@
 //! What a master hears over its links.
 
-use paceline_exchange::Frame;
 use paceline_exchange::rounds::MasterEvent;
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
+use paceline_exchange::{Frame, Planted};
 use paceline_train::{Event, ReplicaMode};
 
 use super::host::MasterHost;
@@ -65,6 +65,7 @@ impl Term {
                 }
                 self.feed(MasterEvent::Said(member, said), host)?;
             }
+            Word::Relay { .. } if Planted::LosesWhatItRelays.is(self.setup.planted) => {}
             Word::Relay { to, said } => {
                 if let Some(link) = self.members.get(&to).map(|known| known.link) {
                     self.send(link, &Word::Relayed { from: member, said }, &numbers, host);

@@ -190,7 +190,9 @@ impl MasterLoop {
     fn stand_by_when_all_is_answered(&mut self, host: &mut dyn MasterHost) {
         if let Stage::Retiring { unanswered: 0 } = self.stage {
             self.stage = Stage::Standby { is_told: false };
-            host.begin(Operation::Lead);
+            if !Planted::NeverStandsByAgain.is(self.setup.planted) {
+                host.begin(Operation::Lead);
+            }
         }
     }
 
@@ -207,16 +209,17 @@ impl MasterLoop {
             return Err(ClusterError::OtherRun { what });
         }
         match &record.stage {
-            RunStage::Ended { model, .. } => {
+            RunStage::Ended { model, .. } if !Planted::BeginsAnEndedRunAgain.is(self.setup.planted) => {
                 host.begin(Operation::Resign);
                 host.tell(&Event::AlreadyEnded { model: model.clone() });
                 return Ok(Some(Outcome { scores: None, stopped: false }));
             }
-            RunStage::Running | RunStage::Trained if record.checkpoint.is_some() => {
+            _ if Planted::ForgetsItsCheckpoint.is(self.setup.planted) => self.begin_anew(host),
+            RunStage::Ended { .. } | RunStage::Running | RunStage::Trained if record.checkpoint.is_some() => {
                 self.stage = Stage::Loading { term, is_reading: true };
                 host.begin(Operation::Load(record));
             }
-            RunStage::Running | RunStage::Trained => self.begin_anew(host),
+            RunStage::Ended { .. } | RunStage::Running | RunStage::Trained => self.begin_anew(host),
         }
         Ok(None)
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use paceline_exchange::Planted;
 use paceline_exchange::rounds::{MasterEvent, Round, Schedule};
 use paceline_train::Event;
 
@@ -31,6 +32,15 @@ impl Term {
         }
         let Some((_, state)) = self.being_saved.clone().filter(|(of, _)| *of == round) else { return };
         let is_finished = rest.is_done() || self.enough.is_some();
+        if Planted::ForgetsWhatCouldNotBeSaved.is(self.setup.planted) {
+            self.being_saved = None;
+        }
+        if Planted::PublishesBeforeItIsWritten.is(self.setup.planted) {
+            let mut record = self.record.clone();
+            record.checkpoint = Some(format!("checkpoint-{}-{round}", record.term));
+            self.publishing.push_back(Purpose::Best(Operation::Tidy(PathBuf::new())));
+            self.ask(host, Operation::Publish(record));
+        }
         let (run, term, judged) = (self.record.run, self.record.term, self.judging.kept(host.now()));
         self.ask(host, Operation::Save(Checkpoint { run, term, round, rest, is_finished, judged, state }));
     }
@@ -46,7 +56,17 @@ impl Term {
             // It came to its end without it.
             return Ok(());
         }
+        let is_missed = Planted::TakesAFailedSaveForDone.is(self.setup.planted);
+        let saved = if is_missed {
+            saved.or_else(|_| Ok(format!("checkpoint-{}-{round}", self.number()).into()))
+        } else {
+            saved
+        };
         match saved {
+            Err(_) if Planted::SavesWithoutAPause.is(self.setup.planted) => {
+                self.save(round, self.machine.newest(), host);
+                Ok(())
+            }
             Err(reason) => self.feed(MasterEvent::SaveFailed(round, reason), host),
             Ok(path) => {
                 let rest = self.machine.newest();

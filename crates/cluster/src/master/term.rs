@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_exchange::MasterRules;
 use paceline_exchange::rounds::{
     Incarnation, Master, MasterAction, MasterEvent, MemberOptions, Now, Operator, Round, Slots,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
+use paceline_exchange::{MasterRules, Planted};
 use paceline_train::{Event, ReplicaMode, Traffic};
 
 use super::host::{Answer, Begun, Input, MasterHost, Operation};
@@ -223,7 +223,8 @@ impl Term {
     /// Takes an input, and does all that follows from it. Says what the run came to, when it is over.
     pub(super) fn handle(&mut self, input: Input, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
         let now = host.now();
-        if now > self.wakes_at() + AWAY && self.ended.is_none() {
+        let ignores = Planted::JudgesSilenceAfterItWasAway.is(self.setup.planted);
+        if now > self.wakes_at() + AWAY && self.ended.is_none() && !ignores {
             // Whoever was away itself knows nothing about who was silent.
             self.feed(MasterEvent::WasAway, host)?;
         }
@@ -250,6 +251,10 @@ impl Term {
                 return Ok(());
             }
             self.is_stopping = true;
+            if Planted::StopsWithoutSaving.is(self.setup.planted) {
+                self.ended = Some(None);
+                return Ok(());
+            }
         }
         self.feed(MasterEvent::Asked(asked), host)
     }
@@ -261,7 +266,7 @@ impl Term {
     }
 
     fn take_answer(&mut self, answer: Answer, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
-        self.unanswered -= usize::from(answer.is_asked_for());
+        self.unanswered = self.unanswered.saturating_sub(usize::from(answer.is_asked_for()));
         match answer {
             Answer::Saved(round, saved) => self.take_saved(round, saved, host),
             Answer::Published(published) => self.take_published(published, host),
@@ -273,6 +278,10 @@ impl Term {
                 Ok(())
             }
             Answer::Exported(exported) => self.take_exported(exported, host),
+            Answer::CoordinatorAway(reason) if Planted::EndsWithItsCoordinator.is(self.setup.planted) => {
+                Err(ClusterError::RunFailed { reason })
+            }
+            Answer::CoordinatorBack if Planted::NeverGoesOnWhenTheCoordinatorIsBack.is(self.setup.planted) => Ok(()),
             Answer::CoordinatorAway(reason) => {
                 host.tell(&Event::CoordinatorAway { reason });
                 self.feed(MasterEvent::CoordinatorAway(true), host)

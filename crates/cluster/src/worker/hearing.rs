@@ -1,10 +1,10 @@
 //! What a worker hears over its links.
 
 use bytes::Bytes;
-use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::ToMember;
 use paceline_exchange::rounds::{Member, MemberEvent};
 use paceline_exchange::sharing::message::Order;
+use paceline_exchange::{Frame, Planted};
 use paceline_exchange::{MemberRules, sharing};
 
 use super::WorkerEvent;
@@ -118,7 +118,9 @@ impl Membership {
     ) -> Result<(), ClusterError> {
         match word {
             Word::Welcome { incarnation, job, mut options, is_shared, identity } if self.member.is_none() => {
-                options.patience = self.setup.patience;
+                if !Planted::GivesASilentMasterUp.is(self.setup.planted) {
+                    options.patience = self.setup.patience;
+                }
                 if frame.term < self.known_term {
                     self.ended = Some(Ended::NotFound(format!(
                         "it rules term {}, but a newer master of term {} was seen",

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_exchange::MemberRules;
 use paceline_exchange::rounds::message::{ToMaster, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberEvent, Now, Round, Term};
+use paceline_exchange::{MemberRules, Planted};
 
 use super::chunks::Outgoing;
 use super::compute::{Done, ReplicaDone, ReplicaTask, Task, Whom};
@@ -254,12 +254,13 @@ impl Membership {
 
     fn take_done(&mut self, done: Done, host: &mut dyn WorkerHost) {
         let me = self.me();
+        let is_mine = |of| of == me || Planted::TakesWorkOfAnotherIncarnation.is(self.setup.planted);
         match done {
             // What is not wanted any more must not take the place of what is.
-            Done::Chunk((of, round, work), chunk) if of == me && self.is_at(work) => {
+            Done::Chunk((of, round, work), chunk) if is_mine(of) && self.is_at(work) => {
                 self.take_chunk(round, work, chunk, host);
             }
-            Done::Computed { of, work, weight, loss } if of == me && self.is_at(work) => {
+            Done::Computed { of, work, weight, loss } if is_mine(of) && self.is_at(work) => {
                 (self.loss, self.weight) = (self.loss + loss, self.weight + weight);
                 self.feed(MemberEvent::Computed(work), host);
                 self.report(host);
@@ -271,11 +272,13 @@ impl Membership {
                     former.add(message);
                 }
             }
-            Done::Snapshot { of, whom, round, state } if of == me => match whom {
+            Done::Snapshot { of, whom, round, state } if is_mine(of) => match whom {
                 Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state, host),
                 Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state, host),
             },
-            Done::Failed { of, error, is_invalid_score: true } if of == me => {
+            Done::Failed { of, error, is_invalid_score }
+                if of == me && (is_invalid_score || Planted::EndsTheRunForALocalError.is(self.setup.planted)) =>
+            {
                 self.send(self.master, &Word::Failed { error: error.clone() }, &[], host);
                 self.ended = Some(Ended::Failed(error));
             }

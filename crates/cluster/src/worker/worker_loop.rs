@@ -127,7 +127,8 @@ impl WorkerLoop {
     /// Says when the worker is over.
     fn seek(&mut self, input: Input, host: &mut dyn WorkerHost) -> Result<Option<()>, ClusterError> {
         let now = host.now();
-        let is_hopeless = now >= self.missing_since + self.setup.patience;
+        let is_hasty = Planted::GivesUpBeforeAMasterIsThere.is(self.setup.planted);
+        let is_hopeless = now >= self.missing_since + self.setup.patience || is_hasty;
         match input {
             Input::AskedToGo => {
                 host.tell(&WorkerEvent::Finished { reason: "asked to go".into() });

@@ -246,7 +246,8 @@ impl Master {
     /// Begins a view with those who have joined, and mends or parts all pairs that do not reach each other.
     pub(super) fn repair(&mut self, now: Now) {
         let Some((joined, broken)) = self.gathering.take_due(now) else { return };
-        let mut reasons: Vec<String> = Some(joined).filter(|reason| !reason.is_empty()).into_iter().collect();
+        let is_heard = !joined.is_empty() && !self.has(Planted::ForgetsWhoJoined);
+        let mut reasons: Vec<String> = Some(joined).filter(|_| is_heard).into_iter().collect();
         for (a, b) in broken {
             if !(self.roster.contains(a) && self.roster.contains(b)) {
                 continue;
