@@ -184,6 +184,9 @@ fn line(event: &Event, epochs: u64) -> String {
         Event::WorkerJoined { worker, address, workers } => {
             format!("worker {} joined from {address}; {workers} here", short(*worker))
         }
+        Event::WorkerRefused { worker, address, reason } => {
+            format!("worker {} at {address} was refused: {reason}", short(*worker))
+        }
         Event::WorkerLost { worker, reason, workers, .. } => {
             format!("worker {} was lost: {reason}; {workers} left", short(*worker))
         }

@@ -73,12 +73,6 @@ pub enum ClusterError {
         "`train.steps` on many machines needs `data.global_batch`: without it the examples of a step depend on who is there"
     )]
     StepsOfNoSize,
-    /// A source that a worker may not read.
-    #[error("the job reads `{spec}`, which is not below the data root: give a relative path without `..`")]
-    OutsideRoot {
-        /// The source.
-        spec: String,
-    },
     /// A checkpoint that cannot be gone on from.
     #[error("`{}`: expected {expected}, found {found}", path.display())]
     BadCheckpoint {

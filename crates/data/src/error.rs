@@ -17,6 +17,14 @@ pub enum Error {
         /// The nearest thing that would work.
         suggestion: Suggestion,
     },
+    /// A file that may not be read.
+    #[error("`{path}` does not lie below the data root `{}`: give a relative path without `..` that no link leads out of", root.display())]
+    OutsideRoot {
+        /// The file, as it was given.
+        path: String,
+        /// The root.
+        root: std::path::PathBuf,
+    },
     /// A name that is not one of those we know.
     #[error("unknown {what} `{found}`: expected one of {expected}{suggestion}")]
     UnknownName {

@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fetch::{FetchOptions, Progress};
@@ -12,6 +12,8 @@ pub struct OpenOptions {
     pub cache: Option<PathBuf>,
     /// Where relative paths start; `None` takes the current folder.
     pub root: Option<PathBuf>,
+    /// Whether only files below `root` may be opened, for a specification that somebody else has written.
+    pub confined: bool,
     /// The columns, categories and class names of a trained model, to read other data in the same way.
     pub schema: Option<Schema>,
     /// Whether targets are wanted; without, the label column or file may be missing and is not read.
@@ -29,6 +31,7 @@ impl Default for OpenOptions {
         Self {
             cache: None,
             root: None,
+            confined: false,
             schema: None,
             targets: true,
             offline: false,
@@ -39,11 +42,22 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
-        match &self.root {
-            Some(root) => root.join(path),
-            None => Path::new(path).to_owned(),
+    pub(crate) fn path(&self, path: &str) -> Result<PathBuf, Error> {
+        let root = self.root.as_deref().unwrap_or(Path::new("."));
+        let outside = || Error::OutsideRoot { path: path.to_owned(), root: root.to_owned() };
+        let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if self.confined && !Path::new(path).components().all(is_plain) {
+            return Err(outside());
         }
+        let found = self.root.as_ref().map_or_else(|| Path::new(path).to_owned(), |root| root.join(path));
+        // Links may lead anywhere. A file that is not there is told by who opens it.
+        if self.confined
+            && let (Ok(file), Ok(root)) = (found.canonicalize(), root.canonicalize())
+            && !file.starts_with(root)
+        {
+            return Err(outside());
+        }
+        Ok(found)
     }
 
     pub(crate) fn fetch(&self) -> FetchOptions {
@@ -77,15 +91,44 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
         }
         "idx" => {
             let (images, labels) = match spec.rest.split_once(',') {
-                Some((images, labels)) => (images, Some(options.path(labels))),
+                Some((images, labels)) => (images, Some(options.path(labels)?)),
                 None => (spec.rest, None),
             };
             if labels.is_none() && options.targets {
                 let (expected, found) = ("`images,labels`".to_owned(), format!("`{}`", spec.rest));
                 return Err(Error::BadSetting { setting: "idx:", expected, found });
             }
-            idx::open(&options.path(images), labels.as_deref(), options.schema.as_ref(), NormaliserKind::Image)
+            idx::open(&options.path(images)?, labels.as_deref(), options.schema.as_ref(), NormaliserKind::Image)
         }
-        _ => table::open(&options.path(spec.rest), &spec.options, options),
+        _ => table::open(&options.path(spec.rest)?, &spec.options, options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_confined_reads_only_what_lies_below_the_root() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside.csv"));
+        std::fs::create_dir_all(root.join("a")).expect("a folder");
+        std::fs::write(&outside, "a,b\n1,2\n").expect("a file");
+        std::fs::copy(&outside, root.join("a/in.csv")).expect("a file");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&outside, root.join("link.csv")).expect("a link");
+        let free = OpenOptions { root: Some(root), ..OpenOptions::default() };
+        let confined = OpenOptions { confined: true, ..free.clone() };
+        for inside in ["a/in.csv", "./a/in.csv", "not there.csv"] {
+            assert!(confined.path(inside).is_ok(), "{inside}");
+        }
+        let links = if cfg!(unix) { Some("link.csv") } else { None };
+        for outside in
+            ["/etc/passwd", "../outside.csv", "a/../../outside.csv", "a?/../../outside.csv"].into_iter().chain(links)
+        {
+            let error = confined.path(outside).expect_err(outside).to_string();
+            assert!(error.contains("below the data root"), "{error}");
+            assert!(free.path(outside).is_ok(), "{outside}");
+        }
     }
 }

@@ -636,3 +636,59 @@ fn an_operator_sees_a_run_pauses_it_and_lets_it_end() {
     assert_eq!(status, Some(130));
     worker.kill();
 }
+
+/// A table that the network of the digits can read.
+fn table(rows: usize, seed: usize) -> String {
+    let names: Vec<String> = (0..64).map(|column| format!("x{column}")).collect();
+    let mut text = format!("{},y\n", names.join(","));
+    for row in 0..rows {
+        let values: Vec<String> = (0..64).map(|column| ((row * 7 + column * seed) % 17).to_string()).collect();
+        text += &format!("{},{}\n", values.join(","), row % 10);
+    }
+    text
+}
+
+#[test]
+fn a_worker_with_other_data_is_refused_and_both_sides_say_so() {
+    for mode in ["sync", "shared"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = folder.path().join("other");
+        std::fs::create_dir(&other).expect("a folder");
+        std::fs::write(folder.path().join("t.csv"), table(60, 3)).expect("a file");
+        std::fs::write(other.join("t.csv"), table(60, 5)).expect("a file");
+        let data = ["--set", "data.train=csv:t.csv?label=y", "--set", "data.test=csv:t.csv?label=y"];
+        let mut master = master(folder.path(), &[&["--mode", mode], &data[..]].concat());
+        let address = address(&mut master);
+        let stranger = worker(&other, &["--join", &address]);
+        let (status, _, errors) = stranger.end();
+        assert_eq!(status, Some(1), "{errors}");
+        assert!(errors.contains("refuses this worker") && errors.contains("fingerprint"), "{errors}");
+        let refused = master.wait_for("worker_refused");
+        assert!(text(&refused["reason"]).contains("fingerprint"), "{refused}");
+        let good = worker(folder.path(), &["--join", &address]);
+        let (status, _, errors) = master.end();
+        assert_eq!(status, Some(0), "{mode}: {errors}");
+        left_well(good);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_worker_reads_nothing_outside_of_its_data_root() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (inside, outside) = (folder.path().join("in"), folder.path().join("t.csv"));
+    std::fs::create_dir(&inside).expect("a folder");
+    std::fs::write(&outside, table(60, 3)).expect("a file");
+    std::os::unix::fs::symlink(&outside, inside.join("link.csv")).expect("a link");
+    for spec in ["csv:../t.csv?label=y", "csv:a?/../../t.csv?label=y", "csv:link.csv?label=y"] {
+        let (train, test) = (format!("data.train={spec}"), format!("data.test={spec}"));
+        // The master may read what it likes.
+        std::fs::create_dir_all(inside.join("a?")).expect("a folder");
+        let mut master = master(&inside, &["--restart", "--mode", "sync", "--set", &train, "--set", &test]);
+        let address = address(&mut master);
+        let (status, _, errors) = worker(&inside, &["--join", &address]).end();
+        assert_eq!(status, Some(1), "{spec}: {errors}");
+        assert!(errors.contains("does not lie below the data root"), "{spec}: {errors}");
+        master.kill();
+    }
+}

@@ -91,6 +91,7 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
                 decide(format!("nobody holds round {from}: back to the checkpoint of round {to}"));
                 status.rolled_back += 1;
             }
+            Told::WorkerRefused { member, reason } => decide(format!("worker {member} was refused: {reason}")),
             Told::Waiting { members, needed } => {
                 status.reason = format!("{needed} workers are needed, {members} are here");
             }

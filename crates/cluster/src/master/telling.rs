@@ -77,6 +77,10 @@ impl Term {
                 }
                 host.tell(&Event::RolledBack { from: *from, to: *to });
             }
+            Told::WorkerRefused { member, reason } => {
+                let address = self.members.get(member).map(|known| known.address.clone()).unwrap_or_default();
+                host.tell(&Event::WorkerRefused { worker: *member, address, reason: reason.clone() });
+            }
             Told::Waiting { members, needed } => host.tell(&Event::Waiting { workers: *members, needed: *needed }),
             Told::Paused(paused) => host.tell(&Event::OnHold { paused: *paused }),
             Told::NotSaved { round, reason } => host.tell(&Event::NotSaved { round: *round, reason: reason.clone() }),

@@ -336,6 +336,13 @@ impl Term {
                         host.links().close(link, "it is not a member any more");
                     }
                 }
+                MasterAction::Refuse(member, reason) => {
+                    if let Some(Known { link, .. }) = self.members.remove(&member) {
+                        self.links.remove(&link);
+                        self.send(link, &Word::Refused { reason: reason.clone() }, &[], host);
+                        host.links().close(link, &reason);
+                    }
+                }
                 MasterAction::Persist { round, rest } => self.save(round, rest, host),
                 MasterAction::Discard(round) => drop(self.states.remove(&round)),
                 MasterAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),

@@ -9,16 +9,13 @@
 //!
 //! # Layout
 //!
-//! - [`MemoryHub`] and [`MemoryTransport`]: links within one process, which tests can cut and stall.
 //! - [`TcpTransport`]: links over TCP, plain on one machine or with TLS (see [`crate::trust`]).
 
 mod limits;
-mod memory;
 mod send_queue;
 mod tcp;
 
 pub use limits::Limits;
-pub use memory::{MemoryHub, MemoryTransport};
 pub use tcp::{TcpOptions, TcpTransport, TransportError};
 
 use paceline_exchange::Frame;

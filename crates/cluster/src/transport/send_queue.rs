@@ -87,11 +87,6 @@ impl SendQueue {
         self.first.pop_front()
     }
 
-    /// The next frame, left where it is.
-    pub(super) fn front(&self) -> Option<&Frame> {
-        self.first.front().or_else(|| self.frames.front())
-    }
-
     /// Makes room for frames that have gone out; says whether it is time to tell that there is room.
     pub(super) fn sent(&mut self, bytes: usize) -> bool {
         self.bytes -= bytes;

@@ -92,6 +92,13 @@ pub enum Told {
         /// What was set aside since the checkpoint and stays so, with its epoch.
         aside: Vec<(u64, Span)>,
     },
+    /// A worker that has joined has other data.
+    WorkerRefused {
+        /// Who.
+        member: Incarnation,
+        /// Why.
+        reason: String,
+    },
     /// There are too few members.
     Waiting {
         /// Members that are there.

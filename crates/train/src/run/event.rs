@@ -66,6 +66,15 @@ pub enum Event {
         /// Workers that are needed.
         needed: usize,
     },
+    /// A worker has other data, and may not take part.
+    WorkerRefused {
+        /// Who.
+        worker: u64,
+        /// Where its peers would have reached it.
+        address: String,
+        /// What differs.
+        reason: String,
+    },
     /// A worker can be counted on.
     WorkerJoined {
         /// Who.

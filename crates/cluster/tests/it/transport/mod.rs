@@ -2,7 +2,6 @@
 
 mod conformance;
 mod hostile;
-mod memory;
 mod side;
 mod tcp;
 mod tls;

@@ -231,8 +231,8 @@ impl Master {
     fn admit(&mut self, member: Incarnation, data: DataProof, address: String, slots: Slots, now: Now) {
         if let Some(reason) = self.options.data.differs(&data) {
             self.roster.remove(member);
-            self.actions.push(MasterAction::Send(member, ToMember::Stop { reason, rejoin: false }));
-            self.actions.push(MasterAction::Close(member));
+            self.actions.push(MasterAction::Tell(Told::WorkerRefused { member, reason: reason.clone() }));
+            self.actions.push(MasterAction::Refuse(member, reason));
             return;
         }
         self.roster.admit(member, address, slots);

@@ -86,6 +86,8 @@ pub enum MasterAction {
     Send(Incarnation, ToMember),
     /// Ends the link to a member.
     Close(Incarnation),
+    /// Refuses one that has joined, and ends its link.
+    Refuse(Incarnation, String),
     /// Publishes the state of a round, which has arrived, as the newest checkpoint, with what is left to do. Answered by
     /// [`MasterEvent::Persisted`] or [`MasterEvent::SaveFailed`]; until it is persisted, the driver keeps the state.
     Persist {

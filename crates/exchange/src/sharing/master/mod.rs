@@ -322,8 +322,8 @@ impl Master {
     ) {
         if let Some(reason) = self.options.data.differs(&data) {
             self.roster.remove(member);
-            self.send(member, ToMember::Stop { reason, rejoin: false });
-            self.actions.push(MasterAction::Close(member));
+            self.tell(Told::WorkerRefused { member, reason: reason.clone() });
+            self.actions.push(MasterAction::Refuse(member, reason));
             return;
         }
         self.roster.admit(member, address, slots);
