@@ -50,7 +50,7 @@ impl World {
         let mut host = SimWorker::new(self.now, pid);
         let setup = WorkerSetup {
             token: None,
-            expects_master: false,
+            needs_key: false,
             slots: self.faults.slots(pid),
             patience: 60_000,
             place: "the coordinator".into(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use paceline::train::Stop;
+use paceline_cluster::coordination::ZooKeeperAddress;
 use paceline_cluster::trust::JoinString;
 use paceline_cluster::{MOST_SLOTS, Slots, Target, WorkerEvent, WorkerOptions, run_worker};
 
@@ -79,9 +80,13 @@ fn tell(events: Events, event: &WorkerEvent) {
 fn way_to(target: &Target) -> IpAddr {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let address = match target {
-        Target::Address(address) => address.as_str(),
-        Target::Join(join) => join.address.as_str(),
-        Target::Coordinator(_) => return loopback,
+        Target::Address(address) => address.clone(),
+        Target::Join(join) => join.address.clone(),
+        // Whoever is reached on the way to the coordinator is reached by the others who use it.
+        Target::Coordinator(address) => match address.parse::<ZooKeeperAddress>() {
+            Ok(coordinator) => coordinator.servers()[0].clone(),
+            Err(_) => return loopback,
+        },
     };
     let found = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect(address)?;

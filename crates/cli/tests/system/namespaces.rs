@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::masters::left_well;
 use crate::paceline::{Watched, named};
+use crate::zookeeper_server as zookeeper;
 
 /// Hosts on one switch.
 struct Hosts {
@@ -17,7 +19,7 @@ impl Hosts {
     fn new(count: usize) -> Self {
         let root = Command::new("id").arg("-u").output().expect("there is an `id`").stdout;
         assert_eq!(root.trim_ascii(), b"0", "these tests make network namespaces: run them as root");
-        let hosts = Self { name: format!("pl{}", std::process::id() % 100_000), count };
+        let hosts = Self { name: format!("pl{}{count}", std::process::id() % 100_000), count };
         ip(&["netns", "add", &hosts.switch()]);
         ip(&["-n", &hosts.switch(), "link", "add", "bridge", "type", "bridge"]);
         ip(&["-n", &hosts.switch(), "link", "set", "bridge", "up"]);
@@ -141,4 +143,32 @@ fn a_run_over_three_hosts_survives_pulled_cables_and_a_link_that_is_cut() {
     assert_eq!(status, Some(130), "{errors}");
     assert!(named(&events, "set_aside").is_empty(), "{events:?}");
     workers.into_iter().for_each(|worker| drop(worker.kill()));
+}
+
+/// Nobody gives an address: a ZooKeeper on one host says where the master is on another, and workers reach each other.
+#[test]
+fn workers_on_several_hosts_find_their_master_and_each_other_through_a_zookeeper() {
+    let hosts = Hosts::new(5);
+    let _server = zookeeper::Server::start_in(&hosts.host(0), &address(0));
+    let folder = tempfile::tempdir().expect("a folder");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n").expect("a file");
+    let (token, coordinator) = (token.display().to_string(), format!("zk://{}:2181/run", address(0)));
+    let shared = ["--events", "json", "--coordinator", &coordinator, "--token-file", &token];
+    let of_master = ["--output", "run", "--listen", &format!("{}:0", address(1)), "--min-workers", "3"];
+    let settings = ["--set", "data.global_batch=24", "--set", "train.epochs=20", "--waiting-limit", "40"];
+    let mut master = hosts.start(1, folder.path(), &[&["master"][..], &shared, &of_master, &settings].concat());
+    master.wait_for("listening");
+    let workers =
+        [2, 3, 4].map(|host| hosts.start(host, folder.path(), &[&["worker", "--slots", "1"][..], &shared].concat()));
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(0), "{errors}");
+    for joined in named(&events, "worker_joined") {
+        assert!(joined["address"].as_str().is_some_and(|at| at.starts_with("10.77.0.")), "{joined}");
+    }
+    let views = named(&events, "view");
+    assert!(!views.iter().any(|view| view["reason"].as_str().is_some_and(|why| why.contains("master"))), "{views:?}");
+    // What two of them say to each other does not go through the master.
+    assert!(named(&events, "finished")[0]["bytes_sent"].as_u64() > Some(0));
+    workers.into_iter().for_each(|worker| drop(left_well(worker)));
 }

@@ -7,6 +7,9 @@ use super::{TrustError, hex};
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
+    /// That of no key.
+    pub(super) const NOBODY: Self = Self([0; 32]);
+
     /// The fingerprint of a public key.
     pub(super) fn of(public_key_info: &[u8]) -> Self {
         Self(Sha256::digest(public_key_info).into())

@@ -47,6 +47,15 @@ impl Trust {
         Ok(Self::Tls(TlsTrust { fingerprint, client: client(builder.with_no_client_auth()), server: None }))
     }
 
+    /// That of a worker that does not know its run yet: it speaks TLS, believes nobody, and nobody can connect to it.
+    ///
+    /// # Errors
+    ///
+    /// If TLS cannot be set up.
+    pub fn nobody() -> Result<Self, TrustError> {
+        Self::joining(Fingerprint::NOBODY)
+    }
+
     /// A member's: it speaks with the master and with other members of its run, and with nobody else.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ impl Membership {
             TransportEvent::Opened { link } if link == self.master => {
                 host.links().admit(link);
                 // Members have certificates of the same authority; only the master may see the token.
-                if self.setup.expects_master && host.links().proof(link) != Proof::Master {
+                if self.expects_master && host.links().proof(link) != Proof::Master {
                     self.ended = Some(Ended::NotFound("it is a member of the run and not its master".into()));
                     return Ok(());
                 }

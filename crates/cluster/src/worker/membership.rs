@@ -112,6 +112,8 @@ pub(super) struct Membership {
     pub(super) leaving: Option<Now>,
     /// When it looks whether another one leads, should this master be silent; none while it does.
     looks_around: Option<Now>,
+    /// Whether the token may be shown only to one whose certificate says that it is the master.
+    pub(super) expects_master: bool,
     /// Whether members speak TLS.
     pub(super) is_encrypted: bool,
     pub(super) ended: Option<Ended>,
@@ -154,6 +156,7 @@ impl Membership {
             timer: None,
             leaving: None,
             looks_around: Some(now),
+            expects_master: false,
             is_encrypted: false,
             ended: None,
             loss: 0.0,

@@ -139,19 +139,32 @@ pub fn run_worker(
         limits: Limits { send_queue: 4 << 30, ..Limits::default() },
         ..TcpOptions::default()
     };
+    let needs_key = matches!(options.target, Target::Coordinator(_))
+        && !options.plain_off_loopback
+        && !is_loopback(&options.listen);
     let (trust, token, place) = match &options.target {
         Target::Join(join) => (Trust::joining(join.key)?, Some(join.token.clone()), join.address.clone()),
-        Target::Address(place) | Target::Coordinator(place) => (Trust::Plain, options.token.clone(), place.clone()),
+        Target::Address(place) => (Trust::Plain, options.token.clone(), place.clone()),
+        // Who listens to other machines speaks TLS, with a key that the coordinator tells.
+        Target::Coordinator(place) => {
+            let trust = if needs_key { Trust::nobody()? } else { Trust::Plain };
+            (trust, options.token.clone(), place.clone())
+        }
     };
     let transport = TcpTransport::new(tcp, trust, events)?;
     let setup = WorkerSetup {
         token,
-        // Members have certificates of the same authority; only the master may see the token.
-        expects_master: matches!(options.target, Target::Join(_)),
+        needs_key,
         slots: options.standing_for(),
         patience: options.patience.as_millis() as u64,
         place,
         planted: None,
     };
     drive(setup, options, transport, &inbox, stop, tell)
+}
+
+/// Whether only this machine reaches an address.
+fn is_loopback(listen: &str) -> bool {
+    use std::net::ToSocketAddrs;
+    listen.to_socket_addrs().is_ok_and(|mut all| all.all(|address| address.ip().is_loopback()))
 }

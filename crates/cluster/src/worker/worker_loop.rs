@@ -21,8 +21,8 @@ const TOLD_EVERY: Now = 5000;
 pub struct WorkerSetup {
     /// What proves that it may join.
     pub token: Option<Token>,
-    /// Whether the token may be shown only to one whose certificate says that it is the master.
-    pub expects_master: bool,
+    /// Whether it speaks only with a master whose key is known.
+    pub needs_key: bool,
     /// Workers that it stands for.
     pub slots: Slots,
     /// How long it looks for a master, in milliseconds.
@@ -172,11 +172,21 @@ impl WorkerLoop {
     }
 
     fn join(&mut self, found: Found, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
-        if let Some(key) = found.key {
-            host.links().set_trust(Trust::joining(key)?);
+        // Members have certificates of the same authority; only the master may see the token.
+        let expects_master = found.key.is_some();
+        match found.key {
+            Some(key) => host.links().set_trust(Trust::joining(key)?),
+            None if self.setup.needs_key => {
+                let reason = "the master speaks without TLS, and this worker listens to other machines: \
+                              let the master listen to them, too (`--listen`)";
+                self.wait(reason, host);
+                return Ok(());
+            }
+            None => {}
         }
         let (job, former) = (std::mem::take(&mut self.job), self.former.take());
-        let membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
+        let mut membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
+        membership.expects_master = expects_master;
         self.stage = Stage::Joined(Box::new(membership));
         Ok(())
     }

@@ -25,6 +25,8 @@ const ATTEMPTS: usize = 5;
 /// One server, alone or of an ensemble.
 pub(crate) struct Server {
     port: u16,
+    /// The network namespace that it runs in, and its address there.
+    place: Option<(String, String)>,
     folder: TempDir,
     process: Option<Process>,
 }
@@ -55,6 +57,20 @@ impl Server {
             server.is_in_service().then_some(server)
         });
         started.expect("a ZooKeeper that starts: see whether `java` and the package `zookeeper` are whole")
+    }
+
+    /// A server in a network namespace that is the caller's own, at an address of it.
+    #[allow(dead_code, reason = "not every crate that includes this has namespaces")]
+    pub(crate) fn start_in(space: &str, address: &str) -> Self {
+        let mut server = Self::new(2181, "");
+        let settings = server.folder.path().join("zoo.cfg");
+        let text = fs::read_to_string(&settings).expect("its settings");
+        let text = text.replace("clientPortAddress=127.0.0.1", &format!("clientPortAddress={address}"));
+        fs::write(&settings, text).expect("a writable folder");
+        server.place = Some((space.to_owned(), address.to_owned()));
+        server.run();
+        assert!(server.is_in_service(), "a ZooKeeper that starts");
+        server
     }
 
     /// A server that all tests of this process share as long as one of them uses it. Each takes a path of its own.
@@ -106,12 +122,20 @@ impl Server {
             folder.path().display(),
         );
         fs::write(folder.path().join("zoo.cfg"), settings).expect("a writable folder");
-        Self { port, folder, process: None }
+        Self { port, place: None, folder, process: None }
     }
 
     fn run(&mut self) {
         let log = File::create(self.folder.path().join("log")).expect("a writable folder");
-        let mut java = Command::new("java")
+        let mut command = match &self.place {
+            None => Command::new("java"),
+            Some((space, _)) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space, "java"]);
+                command
+            }
+        };
+        let mut java = command
             .args(["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", JAR])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.folder.path().join("zoo.cfg"))
@@ -152,11 +176,17 @@ impl Server {
 
     /// `standalone`, `leader` or `follower`, when it is in service.
     fn mode(&self) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-        stream.write_all(b"srvr").ok()?;
         let mut said = String::new();
-        stream.read_to_string(&mut said).ok()?;
+        if let Some((space, address)) = &self.place {
+            let ask = format!("exec 3<>/dev/tcp/{address}/{}; printf srvr >&3; cat <&3", self.port);
+            let output = Command::new("ip").args(["netns", "exec", space, "bash", "-c", &ask]).output().ok()?;
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
+        } else {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+            stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+            stream.write_all(b"srvr").ok()?;
+            stream.read_to_string(&mut said).ok()?;
+        }
         said.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
     }
 }

@@ -34,6 +34,13 @@ impl fmt::Debug for Credentials {
     }
 }
 
+impl ZooKeeperAddress {
+    /// Host and port of every server.
+    pub fn servers(&self) -> &[String] {
+        &self.servers
+    }
+}
+
 impl fmt::Debug for ZooKeeperAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ZooKeeperAddress({self})")
