@@ -75,6 +75,10 @@ impl Transport for Socket {
         Proof::None
     }
 
+    fn binding(&self, _: LinkId) -> Vec<u8> {
+        Vec::new()
+    }
+
     fn admit(&mut self, _: LinkId) {}
 
     fn close(&mut self, link: LinkId, reason: &str) {
@@ -117,6 +121,10 @@ impl MasterHost for SimMaster {
         &mut self.record
     }
 
+    fn nonce(&mut self) -> Result<String, ClusterError> {
+        Ok(String::new())
+    }
+
     fn run_number(&mut self) -> u64 {
         self.run
     }
@@ -157,6 +165,10 @@ impl WorkerHost for SimWorker {
 
     fn links(&mut self) -> &mut dyn Transport {
         &mut self.socket
+    }
+
+    fn nonce(&mut self) -> Result<String, ClusterError> {
+        Ok(String::new())
     }
 
     fn find(&mut self, known: Term) {

@@ -68,12 +68,24 @@ impl JobText {
 pub enum Word {
     /// A worker wants to join.
     Hello {
-        /// Proves that it may; in hexadecimal digits.
-        token: Option<String>,
+        /// What it has made up, for a proof that holds only here.
+        nonce: String,
         /// The newest term that it has seen.
         known_term: Term,
         /// The version of its program.
         version: String,
+    },
+    /// It has to prove that it knows the token, as the master does with this.
+    Challenge {
+        /// What the master has made up.
+        nonce: String,
+        /// Proves that it knows the token.
+        proof: String,
+    },
+    /// The answer to a challenge.
+    Prove {
+        /// Proves that the worker knows the token; empty if it has none.
+        proof: String,
     },
     /// It may, as this incarnation.
     Welcome {

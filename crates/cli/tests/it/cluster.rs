@@ -446,7 +446,7 @@ fn another_version_is_told_what_both_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &[]);
     let address = address(&mut master);
-    let hello = Word::Hello { token: None, known_term: 0, version: "99.0.0".into() };
+    let hello = Word::Hello { nonce: String::new(), known_term: 0, version: "99.0.0".into() };
     let mut bytes = Vec::new();
     hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
     let said = answer(&address, &bytes);
@@ -690,5 +690,43 @@ fn a_worker_reads_nothing_outside_of_its_data_root() {
         assert_eq!(status, Some(1), "{spec}: {errors}");
         assert!(errors.contains("does not lie below the data root"), "{spec}: {errors}");
         master.kill();
+    }
+}
+
+/// Somebody stands where the master should be. It learns nothing that it could use, and is given no work.
+#[test]
+fn a_token_is_shown_to_nobody_not_even_to_one_who_stands_in_for_the_master() {
+    use std::io::Read;
+
+    use paceline_cluster::wire::Word;
+    let token = "00112233445566778899aabbccddeeff";
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("token"), token).expect("written");
+    let bogus = Word::Challenge { nonce: "ab".repeat(16), proof: "cd".repeat(32) };
+    let empty = Word::Challenge { nonce: String::new(), proof: String::new() };
+    let careless = Word::Refused { reason: "say it again, and this time with your token".into() };
+    for (said, expected) in
+        [(bogus, "its token is another one"), (empty, "its token is another one"), (careless, "say it again")]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let worker = worker(folder.path(), &["--join", &address, "--token-file", "token"]);
+        let (mut stream, _) = listener.accept().expect("a worker");
+        let mut heard = vec![0; 1024];
+        let first = stream.read(&mut heard).expect("it says hello");
+        heard.truncate(first);
+        let mut bytes = Vec::new();
+        said.frame(1, 1, 0, 1, &[]).write(&mut bytes);
+        stream.write_all(&bytes).expect("it listens");
+        // It has said all that it says when it has gone.
+        let _ = stream.read_to_end(&mut heard);
+        let (status, _, errors) = worker.end();
+        assert_eq!(status, Some(1), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+        let raw: Vec<u8> =
+            (0..token.len()).step_by(2).map(|at| u8::from_str_radix(&token[at..at + 2], 16).expect("hex")).collect();
+        for secret in [token.as_bytes(), &raw] {
+            assert!(!heard.windows(secret.len()).any(|part| part == secret), "{}", String::from_utf8_lossy(&heard));
+        }
     }
 }

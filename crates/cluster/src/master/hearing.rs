@@ -9,7 +9,7 @@ use super::host::MasterHost;
 use super::term::{Known, Term};
 use crate::ClusterError;
 use crate::transport::{LinkId, TransportEvent};
-use crate::trust::Token;
+use crate::trust::{Role, TOKENS, Talk};
 use crate::wire::Word;
 
 impl Term {
@@ -22,6 +22,7 @@ impl Term {
                 }
             }
             TransportEvent::Closed { link, reason } => {
+                self.challenged.remove(&link);
                 if let Some(member) = self.links.remove(&link) {
                     self.feed(MasterEvent::LinkLost(member, reason), host)?;
                 }
@@ -41,10 +42,15 @@ impl Term {
         };
         let Some(member) = self.links.get(&link).copied() else {
             return match word {
-                Word::Hello { token, known_term, version } => {
-                    let refusal = self.refusal(token.as_deref(), known_term, &version);
-                    self.welcome(link, refusal, host)
-                }
+                Word::Hello { nonce, known_term, version } => match self.refusal(known_term, &version) {
+                    Some(reason) => {
+                        self.refuse(link, &reason, host);
+                        Ok(())
+                    }
+                    None if self.setup.token.is_some() => self.challenge(link, nonce, host),
+                    None => self.welcome(link, host),
+                },
+                Word::Prove { proof } => self.hear_proof(link, &proof, host),
                 _ => {
                     host.links().close(link, "expected a worker that says hello");
                     Ok(())
@@ -118,15 +124,9 @@ impl Term {
     }
 
     /// Why a stranger is refused, and what to do about it.
-    fn refusal(&self, token: Option<&str>, known_term: u64, version: &str) -> Option<String> {
+    fn refusal(&self, known_term: u64, version: &str) -> Option<String> {
         let own = env!("CARGO_PKG_VERSION");
-        let shows =
-            |own: &Token| token.and_then(|t| Token::parse(t).ok()).is_some_and(|t| own.matches(t.reveal_bytes()));
-        if self.setup.token.as_ref().is_some_and(|own| !shows(own)) {
-            let what =
-                "give the one that the master was started with (`--token-file`), or the join string that it printed";
-            Some(format!("its token is wrong or missing: {what}"))
-        } else if version != own {
+        if version != own {
             Some(format!("it runs version {version} and the master {own}: install the same on both"))
         } else if known_term > self.record.term {
             let own = self.record.term;
@@ -136,18 +136,38 @@ impl Term {
         }
     }
 
-    /// A stranger says hello: it is refused, or becomes an incarnation.
-    fn welcome(
-        &mut self,
-        link: LinkId,
-        refusal: Option<String>,
-        host: &mut dyn MasterHost,
-    ) -> Result<(), ClusterError> {
-        if let Some(reason) = refusal {
-            self.send(link, &Word::Refused { reason: reason.clone() }, &[], host);
-            host.links().close(link, &reason);
+    fn refuse(&mut self, link: LinkId, reason: &str, host: &mut dyn MasterHost) {
+        self.send(link, &Word::Refused { reason: reason.to_owned() }, &[], host);
+        host.links().close(link, reason);
+    }
+
+    /// A stranger says hello: both prove that they know the token, this one first.
+    fn challenge(&mut self, link: LinkId, of_worker: String, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let (of_master, binding) = (host.nonce()?, host.links().binding(link));
+        let talk = Talk { of_worker: &of_worker, of_master: &of_master, binding: &binding };
+        let Some(proof) = self.setup.token.as_ref().map(|token| token.prove(Role::Master, &talk)) else {
             return Ok(());
+        };
+        self.send(link, &Word::Challenge { nonce: of_master.clone(), proof }, &[], host);
+        self.challenged.insert(link, (of_worker, of_master));
+        Ok(())
+    }
+
+    fn hear_proof(&mut self, link: LinkId, proof: &str, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let binding = host.links().binding(link);
+        let is_proved = self.challenged.remove(&link).is_some_and(|(of_worker, of_master)| {
+            let talk = Talk { of_worker: &of_worker, of_master: &of_master, binding: &binding };
+            self.setup.token.as_ref().is_some_and(|token| token.is_proved(Role::Worker, &talk, proof))
+        });
+        if is_proved {
+            return self.welcome(link, host);
         }
+        self.refuse(link, TOKENS, host);
+        Ok(())
+    }
+
+    /// A stranger becomes an incarnation.
+    fn welcome(&mut self, link: LinkId, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
         host.links().admit(link);
         self.joined += 1;
         let incarnation = (self.record.term << 32) | self.joined;

@@ -188,6 +188,9 @@ pub trait MasterHost {
     /// Where the rules' events are noted.
     fn record(&mut self) -> &mut Record;
 
+    /// Something that nobody can guess, as hexadecimal digits.
+    fn nonce(&mut self) -> Result<String, ClusterError>;
+
     /// A number that no other run has.
     fn run_number(&mut self) -> u64;
 

@@ -20,7 +20,7 @@ use crate::coordination::Coordination;
 use crate::record::Record;
 use crate::tracker::{Board, Tracker, TrackerOptions};
 use crate::transport::{TcpTransport, Transport, TransportEvent};
-use crate::trust::MasterIdentity;
+use crate::trust::{MasterIdentity, Token};
 
 /// How often it looks whether it was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -199,6 +199,10 @@ impl MasterHost for Surroundings<'_> {
 
     fn record(&mut self) -> &mut Record {
         &mut self.record
+    }
+
+    fn nonce(&mut self) -> Result<String, ClusterError> {
+        Ok(Token::random()?.reveal())
     }
 
     fn run_number(&mut self) -> u64 {

@@ -57,6 +57,8 @@ pub struct Term {
     looks_at: Now,
     pub(super) members: BTreeMap<Incarnation, Known>,
     pub(super) links: BTreeMap<LinkId, Incarnation>,
+    /// Strangers that have to prove that they know the token, with what both have made up.
+    pub(super) challenged: BTreeMap<LinkId, (String, String)>,
     pub(super) joined: u64,
     pub(super) sequence: u64,
     /// States that have arrived.
@@ -137,6 +139,7 @@ impl Term {
             looks_at: now,
             members: BTreeMap::new(),
             links: BTreeMap::new(),
+            challenged: BTreeMap::new(),
             joined: 0,
             sequence: 0,
             states: BTreeMap::new(),

@@ -144,6 +144,9 @@ pub trait Transport: Send {
     /// What the peer's certificate says of it. Without TLS, nothing.
     fn proof(&self, link: LinkId) -> Proof;
 
+    /// What only the two ends of a link with TLS know; empty without TLS.
+    fn binding(&self, link: LinkId) -> Vec<u8>;
+
     /// Says that the peer has proved who it is: large frames are allowed from now on, and no time limit holds.
     fn admit(&mut self, link: LinkId);
 

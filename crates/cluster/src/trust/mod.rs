@@ -2,12 +2,12 @@
 //!
 //! Every run has an authority of its own: a key that only its master has. A worker is given a [`JoinString`]: the
 //! master's address, a token, and the fingerprint of that key, as `kubeadm join` has it. It connects, and before it says
-//! anything it checks that the certificate it is shown was signed by that key: the token is never shown to a stranger.
-//! Whoever knows the token gets a short-lived certificate for its incarnation ([`MasterIdentity::issue`]), with which
+//! anything it checks that the certificate it is shown was signed by that key. The token itself is shown to nobody: both
+//! sides prove that they know it, on this link only ([`Talk`]). Whoever does gets a short-lived certificate for its incarnation ([`MasterIdentity::issue`]), with which
 //! members prove themselves to each other and to the master.
 //!
 //! Every certificate names whom it was issued to, and a link tells it as its [`Proof`]. A joining worker must see
-//! [`Proof::Master`] before it sends the token: members, too, have certificates of the authority.
+//! [`Proof::Master`] before it speaks of the token: members, too, have certificates of the authority.
 //!
 //! Secrets (tokens, keys) are in no `Debug` output and in no error.
 //!
@@ -23,6 +23,7 @@ mod explain;
 mod fingerprint;
 mod hex;
 mod join_string;
+mod knowledge;
 mod master;
 mod member;
 mod run_identity;
@@ -34,6 +35,7 @@ pub use certificate::Proof;
 pub use error::TrustError;
 pub use fingerprint::Fingerprint;
 pub use join_string::JoinString;
+pub use knowledge::{Role, TOKENS, Talk};
 pub use master::MasterIdentity;
 pub use member::MemberIdentity;
 pub use run_identity::RunIdentity;

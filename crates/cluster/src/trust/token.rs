@@ -41,7 +41,7 @@ impl Token {
         hex::encode(&self.0)
     }
 
-    /// The token as bytes, to be sent only to a proved master.
+    /// The token as bytes.
     pub fn reveal_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -4,8 +4,7 @@ use bytes::Bytes;
 use paceline_exchange::rounds::message::ToMember;
 use paceline_exchange::rounds::{Member, MemberEvent};
 use paceline_exchange::sharing::message::Order;
-use paceline_exchange::{Frame, Planted};
-use paceline_exchange::{MemberRules, sharing};
+use paceline_exchange::{Frame, MemberRules, Planted, sharing};
 
 use super::WorkerEvent;
 use super::host::WorkerHost;
@@ -14,7 +13,7 @@ use super::membership::{Ended, Membership};
 use super::rounds::Rounds;
 use crate::ClusterError;
 use crate::transport::{LinkId, TransportEvent};
-use crate::trust::{MemberIdentity, Proof, Trust};
+use crate::trust::{MemberIdentity, Proof, Role, TOKENS, Talk, Trust};
 use crate::wire::Word;
 
 impl Membership {
@@ -22,14 +21,14 @@ impl Membership {
         match event {
             TransportEvent::Opened { link } if link == self.master => {
                 host.links().admit(link);
-                // Members have certificates of the same authority; only the master may see the token.
+                // Members have certificates of the same authority.
                 if self.expects_master && host.links().proof(link) != Proof::Master {
                     self.ended = Some(Ended::NotFound("it is a member of the run and not its master".into()));
                     return Ok(());
                 }
-                let token = self.setup.token.as_ref().map(|token| token.reveal());
-                let version = env!("CARGO_PKG_VERSION").to_owned();
-                let hello = Word::Hello { token, known_term: self.known_term, version };
+                self.nonce = host.nonce()?;
+                let (nonce, version) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
+                let hello = Word::Hello { nonce, known_term: self.known_term, version };
                 self.send(self.master, &hello, &[], host);
             }
             TransportEvent::Opened { link } => {
@@ -63,6 +62,24 @@ impl Membership {
             TransportEvent::Accepted { .. } | TransportEvent::Writable { .. } => {}
         }
         Ok(())
+    }
+
+    /// Both know the token, and neither shows it.
+    fn answer(&mut self, nonce: &str, proof: &str, host: &mut dyn WorkerHost) {
+        let binding = host.links().binding(self.master);
+        let talk = Talk { of_worker: &self.nonce, of_master: nonce, binding: &binding };
+        let proof = match &self.setup.token {
+            None => String::new(),
+            Some(token) if token.is_proved(Role::Master, &talk, proof) => {
+                self.is_master_proved = true;
+                token.prove(Role::Worker, &talk)
+            }
+            Some(_) => {
+                self.ended = Some(Ended::Refused(format!("its token is another one; {TOKENS}")));
+                return;
+            }
+        };
+        self.send(self.master, &Word::Prove { proof }, &[], host);
     }
 
     pub(super) fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
@@ -117,6 +134,10 @@ impl Membership {
         host: &mut dyn WorkerHost,
     ) -> Result<(), ClusterError> {
         match word {
+            Word::Challenge { nonce, proof } if self.member.is_none() => self.answer(&nonce, &proof, host),
+            Word::Welcome { .. } if self.setup.token.is_some() && !self.is_master_proved => {
+                self.ended = Some(Ended::Refused(format!("it has no token, but this worker has one; {TOKENS}")));
+            }
             Word::Welcome { incarnation, job, mut options, is_shared, identity } if self.member.is_none() => {
                 if !Planted::GivesASilentMasterUp.is(self.setup.planted) {
                     options.patience = self.setup.patience;

@@ -64,6 +64,9 @@ pub trait WorkerHost {
     /// The links.
     fn links(&mut self) -> &mut dyn Transport;
 
+    /// Something that nobody can guess, as hexadecimal digits.
+    fn nonce(&mut self) -> Result<String, ClusterError>;
+
     /// Looks for a master of this term or a later one; answered after a while if there is none.
     fn find(&mut self, known: Term);
 

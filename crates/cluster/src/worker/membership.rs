@@ -114,6 +114,10 @@ pub(super) struct Membership {
     looks_around: Option<Now>,
     /// Whether the token may be shown only to one whose certificate says that it is the master.
     pub(super) expects_master: bool,
+    /// What it has made up for the master to prove that it knows the token.
+    pub(super) nonce: String,
+    /// Whether the master has.
+    pub(super) is_master_proved: bool,
     /// Whether members speak TLS.
     pub(super) is_encrypted: bool,
     pub(super) ended: Option<Ended>,
@@ -157,6 +161,8 @@ impl Membership {
             leaving: None,
             looks_around: Some(now),
             expects_master: false,
+            nonce: String::new(),
+            is_master_proved: false,
             is_encrypted: false,
             ended: None,
             loss: 0.0,

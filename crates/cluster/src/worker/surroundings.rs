@@ -15,7 +15,7 @@ use crate::ClusterError;
 use crate::coordination::{CONNECT_LIMIT, Coordination, ZooKeeper};
 use crate::record::Record;
 use crate::transport::{TcpTransport, Transport, TransportEvent};
-use crate::trust::Fingerprint;
+use crate::trust::{Fingerprint, Token};
 use crate::wire::JobText;
 
 /// How often it looks whether it was asked to go.
@@ -144,6 +144,10 @@ impl WorkerHost for Surroundings<'_> {
 
     fn links(&mut self) -> &mut dyn Transport {
         &mut self.transport
+    }
+
+    fn nonce(&mut self) -> Result<String, ClusterError> {
+        Ok(Token::random()?.reveal())
     }
 
     fn find(&mut self, known: Term) {

@@ -43,7 +43,7 @@ async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut 
     };
     let reason = match secured {
         Ok(Ok(stream)) => {
-            link.prove(stream.proof());
+            link.prove(&stream);
             shared.events.emit(TransportEvent::Accepted { link: link.id, peer: peer.clone() }).await;
             link::carry(&shared, &link, &peer, stream, Some(place), handshake_ends).await
         }

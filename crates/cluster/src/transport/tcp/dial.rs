@@ -21,7 +21,7 @@ pub(super) async fn peer(shared: Arc<Shared>, link: Arc<Link>, to: String) {
     };
     let reason = match connected {
         Ok(Ok(stream)) => {
-            link.prove(stream.proof());
+            link.prove(&stream);
             shared.events.emit(TransportEvent::Opened { link: link.id }).await;
             let handshake_ends = after(shared.limits.handshake).into();
             link::carry(&shared, &link, &to, stream, None, handshake_ends).await

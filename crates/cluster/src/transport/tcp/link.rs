@@ -24,7 +24,7 @@ pub(super) struct Link {
     /// Why the link is to end after what is queued, as soon as somebody on this side wants that.
     ending: watch::Sender<Option<Ending>>,
     admitted: watch::Sender<bool>,
-    proof: OnceLock<Proof>,
+    proof: OnceLock<(Proof, Vec<u8>)>,
     /// Whether the owner was told that the link has ended.
     pub(super) told: AtomicBool,
 }
@@ -144,12 +144,16 @@ impl Link {
         let _ = self.admitted.subscribe().wait_for(|admitted| *admitted).await;
     }
 
-    pub(super) fn prove(&self, proof: Proof) {
-        let _ = self.proof.set(proof);
+    pub(super) fn prove(&self, stream: &Stream) {
+        let _ = self.proof.set((stream.proof(), stream.binding()));
     }
 
     pub(super) fn proof(&self) -> Proof {
-        self.proof.get().copied().unwrap_or_default()
+        self.proof.get().map(|(proof, _)| *proof).unwrap_or_default()
+    }
+
+    pub(super) fn binding(&self) -> Vec<u8> {
+        self.proof.get().map(|(_, binding)| binding.clone()).unwrap_or_default()
     }
 
     fn queue(&self) -> MutexGuard<'_, SendQueue> {

@@ -188,6 +188,10 @@ impl Transport for TcpTransport {
         self.shared.link(link).map_or(Proof::None, |link| link.proof())
     }
 
+    fn binding(&self, link: LinkId) -> Vec<u8> {
+        self.shared.link(link).map_or_else(Vec::new, |link| link.binding())
+    }
+
     fn admit(&mut self, link: LinkId) {
         if let Some(link) = self.shared.link(link) {
             link.admit();
