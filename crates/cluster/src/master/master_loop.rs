@@ -65,6 +65,8 @@ pub struct MasterLoop {
     setup: Arc<MasterSetup>,
     board: Board,
     stage: Stage,
+    /// Whether a run that is there already is begun anew when it leads.
+    restarts: bool,
     /// Links of members that were there when it was over.
     last_links: Vec<LinkId>,
     outcome: Option<Result<Outcome, ClusterError>>,
@@ -74,10 +76,12 @@ impl MasterLoop {
     /// A master that wants to lead.
     pub fn new(setup: MasterSetup, board: Board, host: &mut dyn MasterHost) -> Self {
         host.begin(Operation::Lead);
+        let restarts = setup.restarts;
         Self {
             setup: Arc::new(setup),
             board,
             stage: Stage::Standby { is_told: false },
+            restarts,
             last_links: Vec::new(),
             outcome: None,
         }
@@ -200,7 +204,9 @@ impl MasterLoop {
     fn lead(&mut self, leadership: Leadership, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
         let term = leadership.term;
         self.stage = Stage::Loading { term, is_reading: false };
-        let Some(record) = leadership.found.filter(|_| !self.setup.restarts) else {
+        // Once is enough: whoever leads again goes on from what its successor has done.
+        let restarts = std::mem::take(&mut self.restarts);
+        let Some(record) = leadership.found.filter(|_| !restarts) else {
             self.begin_anew(host);
             return Ok(None);
         };
