@@ -79,6 +79,7 @@ impl World {
             token: None,
             address: pid.to_string(),
             key: None,
+            renews_after: None,
             restarts: false,
             planted: self.planted,
         }
@@ -255,10 +256,8 @@ impl World {
     /// One that was asked to stop when all was well has saved everything that counted then. In `shared` the others go on while a state
     /// is copied, and nobody can say what it had to have.
     fn look_at_a_stop(&mut self, pid: Pid) {
-        let Some(StopAsked { at, term, crew, counted, .. }) = self.stop_asked.take().filter(|asked| asked.pid == pid)
-        else {
-            return;
-        };
+        let asked = self.stop_asked.take().filter(|asked| asked.pid == pid);
+        let Some(StopAsked { at, term, crew: Some(crew), counted, .. }) = asked else { return };
         let is_succeeded = self.coordinator.term != term;
         if is_succeeded || !self.watch.are_well(&crew, at) || self.rules == Rules::Sharing {
             return;

@@ -78,13 +78,13 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-/// A master was asked to stop while a view was at work.
+/// A master was asked to stop, for the first time: asking again changes nothing.
 pub(crate) struct StopAsked {
     pub pid: Pid,
     pub at: Now,
     pub term: u64,
-    /// Who was in the view.
-    pub crew: Vec<Incarnation>,
+    /// Who was in the view, if one was at work.
+    pub crew: Option<Vec<Incarnation>>,
     /// The last round that counted.
     pub counted: Round,
 }
@@ -222,9 +222,9 @@ impl World {
                 Happening::Regains(term) => self.regain(pid, term),
                 Happening::Answered(answer) => self.tell_master(pid, MasterInput::Done(answer)),
                 Happening::Asked(operator) => {
-                    if operator == Operator::Stop {
+                    if operator == Operator::Stop && self.stop_asked.as_ref().is_none_or(|asked| asked.pid != pid) {
                         let (at, term, counted) = (self.now, self.coordinator.term, self.watch.last_counted());
-                        self.stop_asked = self.crew_at_work(pid).map(|crew| StopAsked { pid, at, term, crew, counted });
+                        self.stop_asked = Some(StopAsked { pid, at, term, crew: self.crew_at_work(pid), counted });
                     }
                     self.tell_master(pid, MasterInput::Asked(operator));
                 }

@@ -106,6 +106,10 @@ pub(crate) struct Master {
     /// Speak TLS on this machine too; elsewhere it always does
     #[arg(long)]
     pub tls: bool,
+    /// How long the certificates of workers hold, in hours; they are renewed after half of that, which must be longer than any
+    /// worker's `--patience`
+    #[arg(long, value_name = "HOURS", default_value_t = 24.0)]
+    pub certificate_hours: f64,
     /// Where its state is shown over HTTP, for `paceline status` and Prometheus; `none` for nowhere
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub status: String,

@@ -83,6 +83,18 @@ pub enum ClusterError {
         /// What it holds.
         found: String,
     },
+    /// A master that stands by and sees another folder than the one that leads.
+    #[error(
+        "`{}`: expected the number {run} of the run that the leader has written there, found {found}: all masters of a run need the same `--output` folder, on storage that they share", path.display()
+    )]
+    OtherStorage {
+        /// The file that the leader writes.
+        path: PathBuf,
+        /// The number of its run.
+        run: String,
+        /// What is there.
+        found: String,
+    },
     /// A thread could not be started.
     #[error("no thread could be started: {source}")]
     Thread {

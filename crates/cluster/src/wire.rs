@@ -105,6 +105,11 @@ pub enum Word {
         /// Why, and what to do.
         reason: String,
     },
+    /// A new certificate and key, before the last one runs out.
+    Renewed {
+        /// Both.
+        identity: Vec<u8>,
+    },
     /// To the master.
     ToMaster(ToMaster),
     /// From the master.

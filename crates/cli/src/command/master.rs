@@ -28,6 +28,10 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
             bail!("expected `{name}` in seconds, above 0 and at most a day, found {limit}");
         }
     }
+    let hours = arguments.certificate_hours;
+    if !(hours >= 0.001 && hours <= 87_600.0) {
+        bail!("expected `--certificate-hours` from 0.001 to 87600, found {hours}");
+    }
     let options = LeadOptions {
         listen: arguments.listen.clone(),
         advertise: arguments.advertise.clone(),
@@ -35,6 +39,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         token,
         identity: arguments.identity.clone(),
         tls,
+        certificate: Duration::from_secs_f64(hours * 3600.0),
         min_workers: arguments.min_workers,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit: Duration::from_secs_f64(arguments.silence_limit),

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -577,6 +578,30 @@ fn with_tls_a_master_that_was_killed_is_known_again_by_its_workers() {
     again.interrupt();
     assert_eq!(again.end().0, Some(130));
     worker.kill();
+}
+
+#[test]
+fn certificates_are_renewed_before_they_run_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // They hold for 6 s.
+    let usual = ["--tls", "--certificate-hours", "0.00167", "--min-workers", "2", "--set", "train.epochs=100000"];
+    let mut master = master(folder.path(), &usual);
+    let join = text(&master.wait_for("listening")["join"]);
+    let old = [(); 2].map(|()| worker(folder.path(), &["--join", &join]));
+    master.wait_for("step");
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(8) {
+        master.wait_for("epoch");
+    }
+    let young = worker(folder.path(), &["--join", &join]);
+    while master.wait_for("view")["workers"].as_array().map(Vec::len) != Some(3) {}
+    for _ in 0..20 {
+        master.wait_for("epoch");
+    }
+    let events = master.kill();
+    let reasons: Vec<&str> = named(&events, "view").iter().filter_map(|view| view["reason"].as_str()).collect();
+    assert!(reasons.iter().all(|reason| !reason.contains("reach")), "the old ones can be connected to: {reasons:?}");
+    drop((old, young));
 }
 
 #[test]

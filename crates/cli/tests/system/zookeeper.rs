@@ -1,7 +1,7 @@
 //! Runs that find their master through a ZooKeeper, and outlive it.
 
 use crate::masters::{ended_well, left_well, master, worker};
-use crate::paceline::named;
+use crate::paceline::{named, run};
 use crate::zookeeper_server as zookeeper;
 
 #[test]
@@ -36,6 +36,23 @@ fn a_standby_takes_over_when_the_master_is_killed() {
     assert_eq!(status, Some(0), "{errors}");
     assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
     workers.into_iter().for_each(|worker| drop(left_well(worker)));
+}
+
+#[test]
+fn a_standby_that_sees_another_folder_says_so_at_once() {
+    let server = zookeeper::Server::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = format!("zk://{}/paceline/folder-{}", server.address(), std::process::id());
+    let arguments = ["--coordinator", &coordinator, "--set", "data.global_batch=24"];
+    let mut leader = master(folder.path(), &arguments);
+    leader.wait_for("listening");
+    let elsewhere = [&["master", "--output", "elsewhere"][..], &arguments].concat();
+    run(folder.path(), &elsewhere).refused(1, &["elsewhere/run-number", "found nothing", "same `--output` folder"]);
+    let mut standby = master(folder.path(), &arguments);
+    standby.wait_for("standby");
+    leader.kill();
+    standby.wait_for("listening");
+    standby.kill();
 }
 
 /// Whoever leads when it goes on finishes the run, and the other one says that it has ended.

@@ -178,10 +178,30 @@ impl Term {
             is_shared: matches!(self.setup.mode, ReplicaMode::Shared(_)),
             identity: host.certificate(incarnation)?,
         };
-        self.members.insert(incarnation, Known { link, address: String::new(), slots: 0, traffic: None });
+        self.members.insert(
+            incarnation,
+            Known { link, certified: host.now(), address: String::new(), slots: 0, traffic: None },
+        );
         self.links.insert(link, incarnation);
         self.send(link, &welcome, &[], host);
         self.feed(MasterEvent::Joined(incarnation), host)
+    }
+
+    /// Members whose certificates grow old get new ones: others must always be able to connect to them.
+    pub(super) fn renew_certificates(&mut self, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let Some(age) = self.setup.renews_after else { return Ok(()) };
+        let now = host.now();
+        let is_due = |known: &Known| now >= known.certified + age;
+        let due = self.members.iter().filter(|(_, known)| is_due(known)).map(|(member, _)| *member);
+        for member in due.collect::<Vec<_>>() {
+            let identity = host.certificate(member)?;
+            if let (Some(identity), Some(known)) = (identity, self.members.get_mut(&member)) {
+                known.certified = now;
+                let link = known.link;
+                self.send(link, &Word::Renewed { identity }, &[], host);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8], host: &mut dyn MasterHost) {

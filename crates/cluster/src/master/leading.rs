@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::host::{Answer, Unpublished};
+use super::storage::Storage;
 use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, Leadership, Loss, RunRecord};
 
@@ -35,6 +36,7 @@ enum Stage {
 
 pub(super) struct Leading {
     coordination: Box<dyn Coordination>,
+    storage: Storage,
     answers: Sender<Answer>,
     stage: Stage,
     /// What is to be published, oldest first.
@@ -50,8 +52,8 @@ fn is_silence(error: &CoordinationError) -> bool {
 }
 
 impl Leading {
-    pub(super) fn new(coordination: Box<dyn Coordination>, answers: Sender<Answer>) -> Self {
-        Self { coordination, answers, stage: Stage::Idle, records: VecDeque::new(), is_away: false }
+    pub(super) fn new(coordination: Box<dyn Coordination>, storage: Storage, answers: Sender<Answer>) -> Self {
+        Self { coordination, storage, answers, stage: Stage::Idle, records: VecDeque::new(), is_away: false }
     }
 
     /// Serves the loop until nobody can ask anything any more.
@@ -107,7 +109,14 @@ impl Leading {
         let led: Result<Leadership, ClusterError> = match self.coordination.lead(ASKED_FOR) {
             Ok(None) => {
                 self.be_back()?;
-                return self.answer(Answer::Standby);
+                match self.prove_storage() {
+                    Ok(()) => return self.answer(Answer::Standby),
+                    Err(error) => {
+                        self.stage = Stage::Idle;
+                        self.coordination.resign();
+                        Err(error)
+                    }
+                }
             }
             // It waits for as long as nobody tells it to go.
             Err(error) if is_silence(&error) => {
@@ -128,19 +137,28 @@ impl Leading {
         self.answer(Answer::Led(led))
     }
 
+    /// One who stands by must see what the leader writes: it would go on from there.
+    fn prove_storage(&mut self) -> Result<(), ClusterError> {
+        // A coordinator that does not answer is found out when it is next asked to let this one lead.
+        let Ok(Some(record)) = self.coordination.find(0, Duration::ZERO) else { return Ok(()) };
+        self.storage.check(record.run)
+    }
+
     /// Publishes what is to be published, and looks whether it still leads.
     fn lead_on(&mut self) -> Option<()> {
         while let Some(record) = self.records.front() {
-            let published = match self.coordination.publish(record) {
-                Ok(()) => Ok(()),
-                Err(error) if is_silence(&error) => {
+            let marked = self.storage.mark(record.run).map_err(Unpublished::Failed);
+            let published = match marked.map(|()| self.coordination.publish(record)) {
+                Err(not_marked) => Err(not_marked),
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) if is_silence(&error) => {
                     self.stage = Stage::Unsure;
                     return self.be_away(&error);
                 }
-                Err(error @ (CoordinationError::Fenced { .. } | CoordinationError::Lost { .. })) => {
+                Ok(Err(error @ (CoordinationError::Fenced { .. } | CoordinationError::Lost { .. }))) => {
                     return self.be_succeeded(error);
                 }
-                Err(error) => Err(Unpublished::Failed(error.to_string())),
+                Ok(Err(error)) => Err(Unpublished::Failed(error.to_string())),
             };
             self.records.pop_front();
             self.answer(Answer::Published(published))?;

@@ -39,6 +39,8 @@ pub struct MasterSetup {
     pub address: String,
     /// The fingerprint of its key.
     pub key: Option<crate::trust::Fingerprint>,
+    /// How old a certificate of a member becomes before it gets a new one; none where links are plain.
+    pub renews_after: Option<Now>,
     /// Whether a run that is there already is begun anew.
     pub restarts: bool,
     /// A mistake, for the simulator.

@@ -6,6 +6,7 @@
 //! - `master_loop`: from standing by to the end. `term`: what it does while it leads. `hearing`: what comes over links.
 //!   `saving`: how a checkpoint comes to stand. `ending`, `judging`: how the run comes to its end.
 //! - `telling`, `tally`, `board`: what people hear and see of it.
+//! - `leading`, `storage`: how it comes to lead, and what proves that all masters of a run see the same folder.
 //! - `host`: what the loop needs of the world around it. `surroundings`: the real one, with `disk`.
 
 mod board;
@@ -17,6 +18,7 @@ pub(crate) mod judging;
 mod leading;
 pub(crate) mod master_loop;
 mod saving;
+mod storage;
 mod surroundings;
 mod tally;
 mod telling;
@@ -42,7 +44,7 @@ use crate::{ClusterError, EVENTS_WAITING, prove};
 use disk::Disk;
 use host::MasterHost;
 use master_loop::{MasterLoop, MasterSetup};
-use surroundings::{Showing, drive};
+use surroundings::{Issuing, Showing, drive};
 
 /// How a run on many machines is led.
 pub struct LeadOptions {
@@ -58,6 +60,8 @@ pub struct LeadOptions {
     pub identity: Option<PathBuf>,
     /// Whether links speak TLS; always, when others than this machine can reach it.
     pub tls: bool,
+    /// How long the certificate of a member holds; it gets a new one after half of that.
+    pub certificate: Duration,
     /// Members that a view needs.
     pub min_workers: usize,
     /// How long it waits for them.
@@ -172,6 +176,7 @@ pub fn run_master(
         token: token.clone(),
         address: transport.local_address().to_owned(),
         key: identity.as_ref().map(MasterIdentity::fingerprint),
+        renews_after: identity.is_some().then(|| (options.certificate / 2).as_millis() as u64),
         restarts: options.restarts,
         planted: None,
     };
@@ -180,7 +185,7 @@ pub fn run_master(
     let showing = Showing { tracker: options.tracker(token), board: board.clone(), orders };
     let record = Record::new(options.record.as_deref())?;
     let make = |host: &mut dyn MasterHost| MasterLoop::new(setup, board, host);
-    let identity = identity.as_ref();
+    let identity = identity.as_ref().map(|authority| Issuing { authority, lifetime: options.certificate });
     drive(make, transport, &inbox, coordination, identity, disk, record, showing, &operators, stop, tell)
 }
 

@@ -15,6 +15,7 @@ use super::disk::Disk;
 use super::host::{Answer, Input, MasterHost, Operation};
 use super::leading::{Asked, Leading};
 use super::master_loop::MasterLoop;
+use super::storage::Storage;
 use crate::ClusterError;
 use crate::coordination::Coordination;
 use crate::record::Record;
@@ -26,8 +27,6 @@ use crate::trust::{MasterIdentity, Token};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long members have to hear that the run is over.
 const GOODBYE: Duration = Duration::from_millis(300);
-/// How long the certificate of a member holds.
-const CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
 
 /// Where its state is shown, and to whom orders go.
 pub(super) struct Showing {
@@ -36,10 +35,17 @@ pub(super) struct Showing {
     pub orders: Sender<Operator>,
 }
 
+/// How members get their certificates.
+pub(super) struct Issuing<'a> {
+    pub authority: &'a MasterIdentity,
+    /// How long one holds.
+    pub lifetime: Duration,
+}
+
 pub(super) struct Surroundings<'a> {
     began: Instant,
     transport: TcpTransport,
-    identity: Option<&'a MasterIdentity>,
+    identity: Option<Issuing<'a>>,
     disk: Disk,
     /// Goes to the thread that writes.
     writes: Sender<Operation>,
@@ -59,7 +65,7 @@ pub(super) fn drive(
     transport: TcpTransport,
     inbox: &Receiver<TransportEvent>,
     coordination: Box<dyn Coordination>,
-    identity: Option<&MasterIdentity>,
+    identity: Option<Issuing<'_>>,
     disk: Disk,
     record: Record,
     showing: Showing,
@@ -76,8 +82,8 @@ pub(super) fn drive(
             move || write(&disk, &to_write, &answers)
         })?,
         start("paceline-leads", {
-            let answers = answers.clone();
-            move || Leading::new(coordination, answers).serve(&to_coordinate)
+            let (storage, answers) = (Storage::new(disk.folder.clone()), answers.clone());
+            move || Leading::new(coordination, storage, answers).serve(&to_coordinate)
         })?,
     ];
     let began = Instant::now();
@@ -223,7 +229,8 @@ impl MasterHost for Surroundings<'_> {
     }
 
     fn certificate(&mut self, member: Incarnation) -> Result<Option<Vec<u8>>, ClusterError> {
-        let issued = self.identity.map(|identity| identity.issue(member, CERTIFICATE)).transpose()?;
+        let issue = |issuing: &Issuing<'_>| issuing.authority.issue(member, issuing.lifetime);
+        let issued = self.identity.as_ref().map(issue).transpose()?;
         Ok(issued.map(|identity| identity.reveal_bytes()))
     }
 }

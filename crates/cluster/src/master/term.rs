@@ -40,6 +40,8 @@ fn unjudged(begun: &Begun, is_resumed: bool) -> BTreeMap<Round, u64> {
 /// A worker as the master knows it.
 pub(super) struct Known {
     pub link: LinkId,
+    /// When its certificate was made.
+    pub certified: Now,
     pub address: String,
     pub slots: Slots,
     /// In `shared`: what it last said of its messages.
@@ -304,6 +306,7 @@ impl Term {
         if self.ended.is_some() {
             return Ok(());
         }
+        self.renew_certificates(host)?;
         let minutes = self.setup.train.checkpoint.minutes;
         if minutes.is_some_and(|minutes| (now - self.asked_to_save) as f64 >= 60_000.0 * minutes) {
             self.asked_to_save = now;

@@ -152,8 +152,7 @@ impl Membership {
                 (self.run, self.term) = (frame.run, frame.term);
                 self.is_encrypted = identity.is_some();
                 if let Some(identity) = identity {
-                    let identity = MemberIdentity::from_bytes(&identity)?;
-                    host.links().set_trust(Trust::member(&identity)?);
+                    show(&identity, host)?;
                 }
                 self.links = Links::new(incarnation);
                 let (term, now) = (frame.term, host.now());
@@ -176,6 +175,7 @@ impl Membership {
                     false => {}
                 }
             }
+            Word::Renewed { identity } if self.is_encrypted => show(&identity, host)?,
             Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
             Word::ToMember(said) => {
                 if let ToMember::View { plan, .. } = &said {
@@ -210,4 +210,10 @@ impl Membership {
         let slots = self.setup.slots;
         self.feed(MemberEvent::DataRead { data, address, was, slots }, host);
     }
+}
+
+/// New links show this certificate, and trust others of its run.
+fn show(identity: &[u8], host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
+    host.links().set_trust(Trust::member(&MemberIdentity::from_bytes(identity)?)?);
+    Ok(())
 }

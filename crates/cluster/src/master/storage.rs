@@ -1,0 +1,62 @@
+//! The proof that all masters of a run see the same folder: whoever leads writes the number of the run into a file there, and
+//! whoever stands by must find the number that was published.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::ClusterError;
+
+/// The file with the number of the run.
+const FILE: &str = "run-number";
+/// Network storage shows what others wrote a little later.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Storage {
+    folder: PathBuf,
+    /// The run whose number is written.
+    marked: Option<u64>,
+    /// The run whose number was not found, and since when.
+    missed: Option<(u64, Instant)>,
+}
+
+impl Storage {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, marked: None, missed: None }
+    }
+
+    /// Writes the number of the run, before it is published.
+    pub(super) fn mark(&mut self, run: u64) -> Result<(), String> {
+        if self.marked == Some(run) {
+            return Ok(());
+        }
+        let path = self.folder.join(FILE);
+        let beside = self.folder.join(format!(".{FILE}.{}", std::process::id()));
+        let written = std::fs::write(&beside, format!("{run:016x}\n")).and_then(|()| std::fs::rename(&beside, &path));
+        written.map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
+        self.marked = Some(run);
+        Ok(())
+    }
+
+    /// Fails if the folder has not shown the number of the run for a while.
+    pub(super) fn check(&mut self, run: u64) -> Result<(), ClusterError> {
+        let path = self.folder.join(FILE);
+        let found = std::fs::read_to_string(&path);
+        if found.as_ref().is_ok_and(|text| text.trim() == format!("{run:016x}")) {
+            self.missed = None;
+            return Ok(());
+        }
+        let since = match self.missed {
+            Some((missed, since)) if missed == run => since,
+            _ => self.missed.insert((run, Instant::now())).1,
+        };
+        if since.elapsed() < SEEN_WITHIN {
+            return Ok(());
+        }
+        let found = match found {
+            Ok(text) => format!("`{}`", text.trim().chars().take(40).collect::<String>()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "nothing".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(ClusterError::OtherStorage { path, run: format!("{run:016x}"), found })
+    }
+}
