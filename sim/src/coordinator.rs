@@ -75,21 +75,26 @@ impl World {
         self.tell_master(pid, MasterInput::Done(Answer::Led(Ok(Leadership { term, found }))));
     }
 
-    /// A leader is known to be gone, or has stepped down: the next one leads.
+    /// A leader is known to be gone, or has stepped down, or a candidate is gone: the next one leads.
     pub(crate) fn expire(&mut self, leader: Pid) {
-        if self.coordinator.leader != Some(leader) {
+        let is_candidate = self.dead.contains(&leader) && self.coordinator.waiting.contains(&leader);
+        if self.coordinator.leader != Some(leader) && !is_candidate {
             return;
         }
         if self.now < self.coordinator.away_until {
             return self.at(self.coordinator.away_until, NOBODY, Happening::Expires(leader));
         }
-        self.coordinator.leader = None;
-        // It learns of it from the coordinator, sooner or later.
-        let delay = self.random.within(1, 3000);
-        self.after(delay, leader, Happening::Unled(self.coordinator.term));
+        if self.coordinator.leader == Some(leader) {
+            self.coordinator.leader = None;
+            // It learns of it from the coordinator, sooner or later.
+            let delay = self.random.within(1, 3000);
+            self.after(delay, leader, Happening::Unled(self.coordinator.term));
+        }
         let dead = &self.dead;
         self.coordinator.waiting.retain(|pid| !dead.contains(pid));
-        if let Some(next) = self.coordinator.waiting.first().copied() {
+        if self.coordinator.leader.is_none()
+            && let Some(next) = self.coordinator.waiting.first().copied()
+        {
             self.after(5, next, Happening::Leads);
         }
     }

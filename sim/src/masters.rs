@@ -205,8 +205,14 @@ impl World {
     fn hear_event(&mut self, pid: Pid, event: &Event) {
         match event {
             Event::Started { .. } => {
-                self.masters.get_mut(&pid).expect("it speaks").has_started = true;
-                if matches!(self.coordinator.record.as_ref().map(|r| &r.stage), Some(RunStage::Ended { .. })) {
+                let process = self.masters.get_mut(&pid).expect("it speaks");
+                process.has_started = true;
+                // One that was succeeded while it stood still believes that it leads until it hears more; nobody listens to it.
+                let term = process.master.as_ref().and_then(MasterLoop::term).map(|term| term.number());
+                let is_newest = term == Some(self.coordinator.term);
+                if is_newest
+                    && matches!(self.coordinator.record.as_ref().map(|r| &r.stage), Some(RunStage::Ended { .. }))
+                {
                     self.watch.fail(self.now, "a run that has ended was begun again".into());
                 }
             }
