@@ -89,7 +89,13 @@ impl Master {
 
     /// Too few are here. Ends if the newest checkpoint is the last, or if the end was asked for and the master holds no newer state.
     pub(super) fn end_if_saved(&mut self) {
-        if self.saving.rest().is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
+        let (of, rest) = (self.saving.round(), self.saving.rest().clone());
+        if rest.is_done() && self.counted != of {
+            // What was lost since with all who held it is in the checkpoint.
+            self.tell(Told::RolledBack { to: of, from: self.counted, aside: rest.set_aside() });
+            self.counted = of;
+        }
+        if rest.is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
             self.end(None);
         }
     }
