@@ -1,5 +1,6 @@
 //! What goes wrong, and when.
 
+use paceline_exchange::MESH_LIMIT;
 use paceline_exchange::rounds::{Now, Round, Slots, Span};
 
 use crate::network::Pid;
@@ -33,11 +34,13 @@ pub struct Faults {
     leaves_a_bad_edge: bool,
     /// Whether computing fails now and then.
     has_clumsy_workers: bool,
+    /// Views of more members are trees.
+    pub(crate) mesh_limit: usize,
 }
 
 impl Faults {
     pub(crate) fn new(random: &mut Random) -> Self {
-        let workers = random.within(1, 6);
+        let workers = if random.one_in(12) { random.within(6, 20) } else { random.within(1, 6) };
         Self {
             until: random.within(3000, 20_000),
             workers,
@@ -55,6 +58,7 @@ impl Faults {
             has_stragglers: random.one_in(3),
             has_unequal_slots: random.one_in(2),
             has_clumsy_workers: random.one_in(4),
+            mesh_limit: if random.one_in(2) { random.within(1, 4) as usize } else { MESH_LIMIT },
         }
     }
 

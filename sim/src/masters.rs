@@ -51,12 +51,14 @@ impl World {
             save_every,
             overlap: self.faults.overlap,
             straggler_limit: self.faults.straggler_limit,
+            mesh_limit: self.faults.mesh_limit,
             share,
             max_ahead: self.faults.max_ahead,
             window_messages: 6,
             ..MemberOptions::within(SILENCE_LIMIT, 5)
         };
         let rules = MasterOptions {
+            mesh_limit: self.faults.mesh_limit,
             min_workers: self.faults.min_workers,
             silence_limit: SILENCE_LIMIT,
             waiting_limit: 150_000,

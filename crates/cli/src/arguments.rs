@@ -86,6 +86,9 @@ pub(crate) struct Master {
     /// Workers that the run needs; with fewer it waits
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub min_workers: usize,
+    /// So many workers are all linked with each other; more of them form a tree
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub mesh_limit: u32,
     /// How long it waits for them, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub waiting_limit: u64,

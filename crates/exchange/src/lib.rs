@@ -67,7 +67,7 @@ pub use error::{Error, MessageError};
 pub use form::Form;
 pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
-pub use membership::THROUGH_THE_MASTER;
+pub use membership::{MESH_LIMIT, Paths, THROUGH_THE_MASTER};
 pub use message::Message;
 pub use pieces::Pieces;
 pub use plain::encode_plain;

@@ -60,11 +60,19 @@ pub enum Planted {
     ExportsTheFirstState,
     StopsWithoutSaving,
     ForgetsWhoJoined,
+    SumsBeforeAllBelowHaveGiven,
+    KeepsTheWholeToItself,
+    PutsAnybodyAbove,
+    KeepsMessagesToItself,
+    ForgetsBeforeAllHold,
 }
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 20] = [
+    pub const IN_ROUNDS: [Planted; 23] = [
+        Planted::SumsBeforeAllBelowHaveGiven,
+        Planted::KeepsTheWholeToItself,
+        Planted::PutsAnybodyAbove,
         Planted::CountsWhenTheFirstIsDone,
         Planted::CommitsTheOldestRound,
         Planted::ForgetsTheLostSlice,
@@ -112,7 +120,9 @@ impl Planted {
     ];
 
     /// Those in the rules of `shared`.
-    pub const IN_SHARING: [Planted; 17] = [
+    pub const IN_SHARING: [Planted; 19] = [
+        Planted::KeepsMessagesToItself,
+        Planted::ForgetsBeforeAllHold,
         Planted::CutsAtTheLeast,
         Planted::ForgetsTheLostLease,
         Planted::KeepsTheCountWhenAllAreLost,

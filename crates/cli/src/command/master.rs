@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         tls,
         certificate: Duration::from_secs_f64(hours * 3600.0),
         min_workers: arguments.min_workers,
+        mesh_limit: arguments.mesh_limit as usize,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit: Duration::from_secs_f64(arguments.silence_limit),
         straggler_limit: arguments.straggler_limit.map(Duration::from_secs_f64),

@@ -64,6 +64,8 @@ pub struct LeadOptions {
     pub certificate: Duration,
     /// Members that a view needs.
     pub min_workers: usize,
+    /// So many members are all linked with each other; more of them form a tree.
+    pub mesh_limit: usize,
     /// How long it waits for them.
     pub waiting_limit: Duration,
     /// A member that was not heard of for so long is lost.
@@ -152,11 +154,13 @@ pub fn run_master(
         save_every: train.checkpoint.steps.map(|steps| rounds_of(&mode, steps, train)),
         overlap: overlaps(&mode),
         straggler_limit: options.straggler_limit.map(|limit| limit.as_millis() as u64),
+        mesh_limit: options.mesh_limit,
         share,
         max_ahead: max_ahead(&mode),
         ..MemberOptions::within(silence_limit, BEATS_WITHIN_LIMIT)
     };
     let rules = MasterOptions {
+        mesh_limit: options.mesh_limit,
         min_workers: options.min_workers,
         silence_limit,
         waiting_limit: options.waiting_limit.as_millis() as u64,

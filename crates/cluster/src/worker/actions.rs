@@ -63,11 +63,11 @@ impl Membership {
                 self.work.iter().for_each(|work| work.set_void());
                 let cut = rounds.cut;
                 let spare = std::mem::take(&mut rounds.spare);
-                let to = gives.as_ref().map(|(view, members)| (*view, members.len()));
+                let to = gives.as_ref().map(|(view, paths)| (*view, paths.part().1));
                 let out = Outgoing::new((me, round, work), cut, to, spare, host.outbox());
                 self.work = Some(out.clone());
-                if let Some((view, members)) = gives {
-                    self.begin_flow((view, round), work, members);
+                if let Some((view, paths)) = gives {
+                    self.begin_flow((view, round), work, paths);
                 }
                 // Nobody waits for a thread that is still at what is not wanted any more.
                 if course == Course::Contributed && gives_nothing && steps.is_empty() {
@@ -100,25 +100,32 @@ impl Membership {
                     self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of, host);
                 }
             }
-            MemberAction::Sum { view, round, members } => {
+            MemberAction::Sum { view, round, paths } => {
                 let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
-                let place = members.iter().position(|member| *member == me).ok_or("not a member of its own view")?;
-                let own = rounds.cut.of_member(place, members.len());
+                let (part, parts) = paths.part();
+                let own = rounds.cut.of_member(part, parts);
                 if !self.is_flowing((view, round)) {
-                    self.begin_flow((view, round), 0, members);
+                    self.begin_flow((view, round), 0, paths);
                     // What is summed now is sent by the actions that follow.
                     self.flow.iter_mut().for_each(|flow| flow.reached.clear());
                 }
                 own.for_each(|index| self.sum_chunk((view, round), index, host));
             }
+            MemberAction::PassUp { to, view, round } => {
+                let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
+                if !self.has_reached((view, round), to) {
+                    let (chunks, of) = (rounds.partial((view, round)), rounds.cut.count());
+                    self.send_chunks(to, &ToPeer::Contribution { view, round }, &chunks, of, host);
+                }
+            }
             MemberAction::Distribute { to, view, round } => {
                 let rounds = self.rounds.as_ref().ok_or("the data is not read yet")?;
-                let (place, members) = self.place_in_view();
-                let of = rounds.cut.of_member(place, members).len();
+                let (part, parts) = self.own_part();
+                let of = rounds.cut.of_member(part, parts).len();
                 if of > 0 && self.has_reached((view, round), to) {
                     return Ok(Vec::new());
                 }
-                let chunks = rounds.sums_of((view, round), place, members);
+                let chunks = rounds.sums_of((view, round), part, parts);
                 self.send_chunks(to, &ToPeer::Reduced { view, round }, &chunks, of, host);
             }
             MemberAction::Apply { view, round, at, .. } => {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use paceline_exchange::MemberRules;
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Member, Round, WorkNumber};
+use paceline_exchange::{MemberRules, Paths};
 
 use super::chunks::{Chunk, Head, RoundKey, Whole};
 use super::host::WorkerHost;
@@ -17,9 +17,7 @@ pub(super) struct Flow {
     pub(super) key: RoundKey,
     /// What computes it.
     pub(super) work: WorkNumber,
-    pub(super) members: Vec<Incarnation>,
-    /// The place of this one among them.
-    pub(super) place: usize,
+    pub(super) paths: Paths,
     /// Those who were sent everything so far, on a link that stood all the time.
     pub(super) reached: BTreeSet<Incarnation>,
 }
@@ -46,8 +44,12 @@ impl Membership {
                 return Ok(is_whole);
             }
             ToPeer::Reduced { view, round } => {
+                let key = (*view, *round);
                 let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
-                return Ok(rounds.take_sum((*view, *round), peer, chunk, of));
+                let news = chunk.clone().filter(|chunk| !rounds.has_sum(key, chunk.index));
+                let is_whole = rounds.take_sum(key, peer, chunk, of);
+                news.into_iter().for_each(|chunk| self.pass_on(key, chunk, host));
+                return Ok(is_whole);
             }
             ToPeer::Result { round } => rounds.fetched_result = Some((*round, Whole::read(rounds.cut, numbers)?)),
             ToPeer::State { round } => self.fetched_state = Some((*round, numbers.to_vec())),
@@ -58,33 +60,55 @@ impl Membership {
 
     /// A chunk of the own contribution is final: it goes to the member that sums it.
     pub(super) fn take_chunk(&mut self, round: Round, work: WorkNumber, chunk: Chunk, host: &mut dyn WorkerHost) {
+        let me = self.me();
         let Some(rounds) = &mut self.rounds else { return };
         rounds.take_own(round, work, chunk.clone());
         let Some(flow) = self.flow.as_ref().filter(|flow| flow.work == work) else { return };
-        let Flow { key, members, place, reached, .. } = flow;
-        let (key, count) = (*key, members.len());
-        let to = rounds.cut.place(chunk.index, count);
-        let of = rounds.cut.of_member(to, count).len();
-        if to == *place {
-            let (index, me) = (chunk.index, members[to]);
-            rounds.take(key, me, Some(chunk), of);
-            self.sum_chunk(key, index, host);
-        } else if reached.contains(&members[to]) {
-            let (to, word) = (members[to], ToPeer::Contribution { view: key.0, round: key.1 });
-            self.send_chunks(to, &word, &[chunk], of, host);
+        let Flow { key, paths, reached, .. } = flow;
+        let (key, index) = (*key, chunk.index);
+        let (part, parts) = paths.part();
+        let at = rounds.cut.place(index, parts);
+        let of = rounds.cut.of_member(at, parts).len();
+        match paths {
+            Paths::Mesh { members, .. } if at != part => {
+                if reached.contains(&members[at]) {
+                    let (to, word) = (members[at], ToPeer::Contribution { view: key.0, round: key.1 });
+                    self.send_chunks(to, &word, &[chunk], of, host);
+                }
+            }
+            Paths::Mesh { .. } | Paths::Tree { .. } => {
+                rounds.take(key, me, Some(chunk), of);
+                self.sum_chunk(key, index, host);
+            }
         }
     }
 
-    /// Sums a chunk if all members' are here, and sends the sum to those who are reached.
+    /// Sums a chunk if all contributions that fall to this one are here, and sends the sum to those who are reached.
     pub(super) fn sum_chunk(&mut self, key: RoundKey, index: usize, host: &mut dyn WorkerHost) {
         let Some((rounds, flow)) = self.rounds.as_mut().zip(self.flow.as_ref().filter(|flow| flow.key == key)) else {
             return;
         };
-        let Some(sum) = rounds.sum(key, &flow.members, index) else { return };
-        let of = rounds.cut.of_member(flow.place, flow.members.len()).len();
-        let word = ToPeer::Reduced { view: key.0, round: key.1 };
-        for to in flow.reached.clone() {
+        let Some(sum) = rounds.sum(key, &flow.paths, index) else { return };
+        let (part, parts) = flow.paths.part();
+        let of = rounds.cut.of_member(part, parts).len();
+        let (view, round) = key;
+        let (to, word) = match flow.paths.parent() {
+            Some(parent) => (vec![parent], ToPeer::Contribution { view, round }),
+            None => (flow.paths.receivers(), ToPeer::Reduced { view, round }),
+        };
+        for to in to.into_iter().filter(|to| flow.reached.contains(to)).collect::<Vec<_>>() {
             self.send_chunks(to, &word, std::slice::from_ref(&sum), of, host);
+        }
+    }
+
+    /// In a tree: a chunk of the whole sum has come from above, and goes to those below.
+    fn pass_on(&mut self, key: RoundKey, chunk: Chunk, host: &mut dyn WorkerHost) {
+        let Some(flow) = self.flow.as_ref().filter(|flow| flow.key == key && flow.paths.is_tree()) else { return };
+        let below = flow.paths.receivers().into_iter().filter(|to| flow.reached.contains(to)).collect::<Vec<_>>();
+        let of = self.rounds.as_ref().map_or(0, |rounds| rounds.cut.count());
+        let word = ToPeer::Reduced { view: key.0, round: key.1 };
+        for to in below {
+            self.send_chunks(to, &word, std::slice::from_ref(&chunk), of, host);
         }
     }
 
@@ -113,13 +137,10 @@ impl Membership {
     }
 
     /// A round begins whose parts may go out as they become final.
-    pub(super) fn begin_flow(&mut self, key: RoundKey, work: WorkNumber, members: Vec<Incarnation>) {
-        let me = self.me();
-        let Some(place) = members.iter().position(|member| *member == me) else { return };
-        let is_reached =
-            |peer: &Incarnation| *peer != me && (self.links.to(*peer).is_some() || self.links.relayed().contains(peer));
-        let reached = members.iter().copied().filter(is_reached).collect();
-        self.flow = Some(Flow { key, work, members, place, reached });
+    pub(super) fn begin_flow(&mut self, key: RoundKey, work: WorkNumber, paths: Paths) {
+        let is_reached = |peer: &Incarnation| self.links.to(*peer).is_some() || self.links.relayed().contains(peer);
+        let reached = paths.receivers().into_iter().chain(paths.parent()).filter(is_reached).collect();
+        self.flow = Some(Flow { key, work, paths, reached });
     }
 
     /// Whether a member was sent everything of a round as it became final.
@@ -132,9 +153,9 @@ impl Membership {
         self.flow.as_ref().is_some_and(|flow| flow.key == key)
     }
 
-    /// The place of this one in its view, and how many there are.
-    pub(super) fn place_in_view(&self) -> (usize, usize) {
+    /// The part of the sum that falls to this one in its view, and of how many.
+    pub(super) fn own_part(&self) -> (usize, usize) {
         let rules = self.member.as_ref().and_then(MemberRules::rounds);
-        rules.and_then(Member::place).unwrap_or((0, 1))
+        rules.and_then(Member::paths).map_or((0, 1), Paths::part)
     }
 }

@@ -119,6 +119,11 @@ impl Links {
         self.up.keys().chain(&self.relayed).copied().collect()
     }
 
+    /// Whether there should be a link to it; what is said to others goes through the master.
+    pub(super) fn is_wanted(&self, peer: Incarnation) -> bool {
+        self.wanted.contains_key(&peer)
+    }
+
     /// Those of them that are reached through the master.
     pub(super) fn relayed(&self) -> &BTreeSet<Incarnation> {
         &self.relayed

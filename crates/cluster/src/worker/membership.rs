@@ -343,7 +343,7 @@ impl Membership {
         numbers: &[u8],
         host: &mut dyn WorkerHost,
     ) {
-        if self.links.relayed().contains(&peer) {
+        if self.links.relayed().contains(&peer) || !self.links.is_wanted(peer) {
             self.bytes_sent += numbers.len() as u64;
             self.send(self.master, &Word::Relay { to: peer, said: message }, numbers, host);
         } else if let Some(link) = self.links.to(peer) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use paceline_exchange::Paths;
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Round, ViewNumber, WorkNumber};
 use paceline_train::Layout;
@@ -17,6 +18,8 @@ pub(super) struct Rounds {
     own: Option<(Round, WorkNumber, Chunks)>,
     /// By view, round and member: what came of its contribution, and how many chunks it sends here.
     contributions: BTreeMap<(ViewNumber, Round, Incarnation), (Chunks, usize)>,
+    /// By view and round, in a tree: what was summed here of those below.
+    partial: BTreeMap<RoundKey, Chunks>,
     /// By view and round: what was summed, here or by peers.
     sums: BTreeMap<RoundKey, Chunks>,
     /// By view, round and peer: how many chunks of sums have come, and how many it sends.
@@ -35,6 +38,7 @@ impl Rounds {
             cut: Cut::of(layout.width()),
             own: None,
             contributions: BTreeMap::new(),
+            partial: BTreeMap::new(),
             sums: BTreeMap::new(),
             sums_came: BTreeMap::new(),
             result: None,
@@ -99,19 +103,42 @@ impl Rounds {
         self.sums.entry(key).or_insert_with(|| vec![None; count])[index] = Some(chunk);
     }
 
-    /// Sums a chunk of all members' contributions, if all of them are here and it was not summed.
-    pub(super) fn sum(&mut self, key: RoundKey, members: &[Incarnation], index: usize) -> Option<Chunk> {
-        if self.sums.get(&key).is_some_and(|chunks| chunks[index].is_some()) {
+    /// Whether a chunk of a sum is here.
+    pub(super) fn has_sum(&self, key: RoundKey, index: usize) -> bool {
+        self.sums.get(&key).is_some_and(|chunks| chunks[index].is_some())
+    }
+
+    /// Sums a chunk of the contributions that fall to this one, if all of them are here and it was not summed.
+    pub(super) fn sum(&mut self, key: RoundKey, paths: &Paths, index: usize) -> Option<Chunk> {
+        let goes_up = paths.parent().is_some();
+        let summed = if goes_up { &self.partial } else { &self.sums };
+        if summed.get(&key).is_some_and(|chunks| chunks[index].is_some()) {
             return None;
         }
         let of = |member: &Incarnation| self.contributions.get(&(key.0, key.1, *member))?.0[index].as_ref();
-        let contributions = members.iter().map(of).collect::<Option<Vec<&Chunk>>>()?;
-        let place = self.cut.place(index, members.len());
-        let of = self.cut.of_member(place, members.len()).len();
-        let head = Head { word: ToPeer::Reduced { view: key.0, round: key.1 }, of };
-        let chunk = reduced(self.cut, self.layout, index, &contributions, head, &mut self.spare);
-        self.put_sum(key, chunk.clone());
+        let contributions = paths.sources().iter().map(of).collect::<Option<Vec<&Chunk>>>()?;
+        let (part, parts) = paths.part();
+        let of = self.cut.of_member(part, parts).len();
+        let (view, round) = key;
+        let word = if goes_up { ToPeer::Contribution { view, round } } else { ToPeer::Reduced { view, round } };
+        let chunk = match &contributions[..] {
+            // Nobody is below: it goes up from where it lies.
+            [own] if goes_up => (*own).clone(),
+            all => reduced(self.cut, self.layout, index, all, Head { word, of }, &mut self.spare),
+        };
+        match goes_up {
+            true => {
+                let count = self.cut.count();
+                self.partial.entry(key).or_insert_with(|| vec![None; count])[index] = Some(chunk.clone());
+            }
+            false => self.put_sum(key, chunk.clone()),
+        }
         Some(chunk)
+    }
+
+    /// What was summed here and goes up, as far as it is there.
+    pub(super) fn partial(&self, key: RoundKey) -> Vec<Chunk> {
+        self.partial.get(&key).into_iter().flatten().flatten().cloned().collect()
     }
 
     /// The sums of some chunks, as far as they are here.
@@ -142,6 +169,8 @@ impl Rounds {
     pub(super) fn forget(&mut self, view: ViewNumber, round: Round) {
         self.contributions.retain(|(v, r, _), _| *v >= view && *r > round);
         self.sums_came.retain(|(v, r, _), _| *v >= view && *r > round);
+        let gone = self.partial.extract_if(.., |(v, r), _| *v < view || *r <= round);
+        self.spare.give(gone.flat_map(|(_, chunks)| chunks).flatten());
         let gone = self.sums.extract_if(.., |(v, r), _| *v < view || *r < round);
         self.spare.give(gone.flat_map(|(_, chunks)| chunks).flatten());
     }

@@ -58,6 +58,7 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         waiting_limit: Duration::from_secs(30),
         silence_limit: Duration::from_secs(5),
         straggler_limit: None,
+        mesh_limit: 16,
         certificate: Duration::from_secs(3600),
         restarts: false,
         stops_on_poison: false,

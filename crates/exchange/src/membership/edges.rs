@@ -70,9 +70,14 @@ impl Edges {
         self.relayed.retain(|(a, b)| *a != member && *b != member);
     }
 
+    /// Whether the master carries what two say to each other.
+    pub(crate) fn are_relayed(&self, a: Incarnation, b: Incarnation) -> bool {
+        self.relayed.contains(&pair(a, b))
+    }
+
     /// Where one reaches another: nowhere, if the master carries what they say.
     pub(crate) fn address(&self, from: Incarnation, to: Incarnation, address: String) -> String {
-        if self.relayed.contains(&pair(from, to)) { THROUGH_THE_MASTER.into() } else { address }
+        if self.are_relayed(from, to) { THROUGH_THE_MASTER.into() } else { address }
     }
 }
 

@@ -6,6 +6,7 @@ mod hold;
 mod roster;
 mod saving;
 mod touch;
+mod tree;
 
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
@@ -14,3 +15,5 @@ pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;
 pub(crate) use touch::Touch;
+pub use tree::{MESH_LIMIT, Paths};
+pub(crate) use tree::{arrange, donors_of, neighbours, with_those_below};

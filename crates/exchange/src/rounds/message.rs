@@ -95,9 +95,9 @@ pub enum ToMember {
     View {
         /// Who does what.
         plan: Box<Plan>,
-        /// Where each member is reached, in their order.
-        addresses: Vec<String>,
-        /// Members that hold the state before the first round; if none does, the master does.
+        /// The members that this one is linked with, and where they are.
+        peers: Vec<(Incarnation, String)>,
+        /// Those of them that have the state before the first round, or get it; if nobody does, the master has it.
         holders: Vec<Incarnation>,
     },
     /// Answers a [`ToMaster::Beat`]: work may go on for as long as the limit says since that beat was sent.

@@ -63,12 +63,14 @@ pub struct Sharing {
     pub members: Vec<Incarnation>,
     /// The slots of each.
     pub slots: Vec<Slots>,
-    /// Where each is reached.
-    pub addresses: Vec<String>,
+    /// The members that the receiver is linked with, and where they are.
+    pub peers: Vec<(Incarnation, String)>,
     /// Up to where the messages of lost members count, and who holds them.
     pub cuts: Vec<(Incarnation, Have, Incarnation)>,
-    /// Members that have a state; if none has, the master does.
+    /// Members that have a state for the receiver, or get one; if there is none, the master has it.
     pub donors: Vec<Incarnation>,
+    /// Whether nobody has a state: all begin at the master's, with all messages that there will be.
+    pub begins_anew: bool,
     /// The round of the master's state.
     pub round: Round,
     /// What became of the receiver's last incarnation, if that is known: up to where its messages count.
@@ -131,6 +133,31 @@ pub enum PeerWord {
         /// Examples that it covers.
         examples: u64,
     },
+    /// In a tree: what the sender holds of everybody; nothing, if it has no state and does not know yet which messages it will get.
+    Compare {
+        /// The view.
+        view: ViewNumber,
+        /// Up to where, of each member.
+        vector: Option<Vec<(Incarnation, Sequence)>>,
+        /// Whether the receiver should say the same.
+        answers: bool,
+    },
+    /// In a tree: the sender holds messages up to here that the receiver lacks, and keeps them no more.
+    CannotGive {
+        /// Of whom.
+        origin: Incarnation,
+        /// The last.
+        up_to: Sequence,
+    },
+    /// In a tree: the least that is held of each member's messages.
+    Minima {
+        /// The view.
+        view: ViewNumber,
+        /// Whether it is that of the sender and those below it, or that of the whole view.
+        is_up: bool,
+        /// By the place of the member in the view: those that have changed since this was last said.
+        minima: Vec<(usize, Minimum)>,
+    },
     /// Asks for a state that has at least these messages.
     WantSnapshot {
         /// The view.
@@ -152,4 +179,35 @@ pub enum PeerWord {
         /// The sender's: so much it counts for.
         slots: Slots,
     },
+}
+
+/// The least that some members hold of an origin's messages. As three numbers, because it is said often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Sequence, Sequence, Sequence)", into = "(Sequence, Sequence, Sequence)")]
+pub struct Minimum {
+    /// Nobody needs those up to here any more.
+    pub needed: Sequence,
+    /// All have a state with those up to here.
+    pub held: Sequence,
+    /// All who have a state have taken those up to here.
+    pub near: Sequence,
+}
+
+impl Minimum {
+    /// That of these and some others.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { needed: self.needed.min(other.needed), held: self.held.min(other.held), near: self.near.min(other.near) }
+    }
+}
+
+impl From<(Sequence, Sequence, Sequence)> for Minimum {
+    fn from((needed, held, near): (Sequence, Sequence, Sequence)) -> Self {
+        Self { needed, held, near }
+    }
+}
+
+impl From<Minimum> for (Sequence, Sequence, Sequence) {
+    fn from(minimum: Minimum) -> Self {
+        (minimum.needed, minimum.held, minimum.near)
+    }
 }

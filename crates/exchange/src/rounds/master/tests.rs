@@ -10,6 +10,7 @@ fn says(master: &mut Master, member: Incarnation, said: ToMaster, now: Now) -> V
 
 fn master(members: u64) -> Master {
     let options = MasterOptions {
+        mesh_limit: 16,
         min_workers: 1,
         silence_limit: 100_000,
         waiting_limit: 100_000,
@@ -36,7 +37,7 @@ fn begin(master: &mut Master, members: u64, now: Now) -> Vec<Vec<String>> {
     };
     let told: Vec<MasterAction> = (1..=members).flat_map(frozen).collect();
     let addresses = |action| match action {
-        MasterAction::Send(_, ToMember::View { addresses, .. }) => Some(addresses),
+        MasterAction::Send(_, ToMember::View { peers, .. }) => Some(peers.into_iter().map(|(_, at)| at).collect()),
         _ => None,
     };
     told.into_iter().filter_map(addresses).collect()

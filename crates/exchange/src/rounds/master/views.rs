@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::message::ToMember;
 use super::{Master, MasterAction, Stage};
 use crate::Planted;
-use crate::membership::{Fault, Remedy, Waiting};
+use crate::membership::{Fault, Remedy, Waiting, arrange, donors_of, neighbours};
 use crate::rounds::plan::Blame;
 use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
 
@@ -89,6 +89,13 @@ impl Master {
             None if stragglers.contains(&member) => Blame::Slow,
             _ => Blame::Nothing,
         };
+        let holders: BTreeSet<Incarnation> =
+            frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
+        let members = match members.len() > self.options.mesh_limit {
+            true if self.has(Planted::PutsAnybodyAbove) => members.into_iter().rev().collect(),
+            true => arrange(&before.members, &members, &holders, |a, b| self.edges.are_relayed(a, b)),
+            false => members,
+        };
         let crew: Vec<_> = members.iter().map(|member| (*member, self.roster.slots(*member))).collect();
         let mut plan = before.change(self.view, &crew, first, &void, blame);
         if self.has(Planted::ForgetsTheLostSlice) {
@@ -116,14 +123,12 @@ impl Master {
                 return;
             }
         }
-        let addresses = members.iter().map(|member| self.roster.address(*member)).collect::<Vec<_>>();
-        let holders: Vec<Incarnation> =
-            frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
-        for member in &members {
-            let reached =
-                |(peer, address): (&Incarnation, &String)| self.edges.address(*member, *peer, address.clone());
-            let addresses = members.iter().zip(&addresses).map(reached).collect();
-            let view = ToMember::View { plan: Box::new(plan.clone()), addresses, holders: holders.clone() };
+        for (place, member) in members.iter().enumerate() {
+            let linked = neighbours(place, members.len(), self.options.mesh_limit).into_iter().map(|at| members[at]);
+            let reached = |peer: Incarnation| (peer, self.edges.address(*member, peer, self.roster.address(peer)));
+            let peers = linked.map(reached).collect();
+            let holders = donors_of(&members, place, &holders, self.options.mesh_limit);
+            let view = ToMember::View { plan: Box::new(plan.clone()), peers, holders };
             self.actions.push(MasterAction::Send(*member, view));
         }
         self.actions.push(MasterAction::Tell(Told::View { view: self.view, members, first, reason }));

@@ -9,6 +9,8 @@ use crate::sharing::Have;
 /// What the job and the command line decide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterOptions {
+    /// A view of more members is a tree.
+    pub mesh_limit: usize,
     /// Members that a view needs.
     pub min_workers: usize,
     /// A member that was not heard of for so long is lost, in milliseconds.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{At, Course, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
 
 use super::message::{ToMaster, ToMember, ToPeer};
-use crate::membership::Touch;
+use crate::membership::{Paths, Touch, with_those_below};
 use crate::planted::{Planted, has};
 
 use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Slice, Term, ViewNumber};
@@ -46,6 +46,8 @@ struct Arrived {
     contributions: BTreeSet<Incarnation>,
     sums: BTreeSet<Incarnation>,
     is_summed: bool,
+    /// Whether the sums that came were sent on to those below.
+    is_passed_on: bool,
 }
 
 /// One incarnation of a worker process.
@@ -58,6 +60,8 @@ pub struct Member {
     /// The newest view that was prepared or began.
     view: ViewNumber,
     plan: Option<Plan>,
+    /// How its members sum.
+    paths: Option<Paths>,
     /// What is taken in the round behind the last completed one, if there is one, and what is left behind that.
     next: Option<(Option<Assignment>, Schedule)>,
     completed: Option<Round>,
@@ -83,6 +87,8 @@ pub struct Member {
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
     /// Who was given the state of which round on the link that stands: asking again brings it no sooner.
     served: BTreeMap<Incarnation, Round>,
+    /// Who wants the state after a round that this one is about to get.
+    wanting: BTreeMap<Incarnation, Round>,
     /// Peers whose link is down, since when, and whether that was told.
     down: BTreeMap<Incarnation, (Now, bool)>,
     touch: Touch,
@@ -104,6 +110,7 @@ impl Member {
             stage: Stage::Still,
             view: 0,
             plan: None,
+            paths: None,
             next: None,
             completed: None,
             behind: At::default(),
@@ -118,6 +125,7 @@ impl Member {
             works: 0,
             arrived: BTreeMap::new(),
             served: BTreeMap::new(),
+            wanting: BTreeMap::new(),
             down: BTreeMap::new(),
             touch,
             actions: Vec::new(),
@@ -154,10 +162,9 @@ impl Member {
         self.view
     }
 
-    /// Its place among the members of its view, and how many there are.
-    pub fn place(&self) -> Option<(usize, usize)> {
-        let members = &self.plan.as_ref()?.members;
-        Some((members.iter().position(|member| *member == self.me)?, members.len()))
+    /// How contributions become one sum in its view.
+    pub fn paths(&self) -> Option<&Paths> {
+        self.paths.as_ref()
     }
 
     /// Whether this incarnation is over.
@@ -251,11 +258,11 @@ impl Member {
                 self.freezes_for = Some(view);
             }
             ToMember::Prepare { view } if view > self.view => self.freeze(view),
-            ToMember::View { plan, addresses, holders }
+            ToMember::View { plan, peers, holders }
                 if plan.view == self.view
                     && (self.stage == Stage::Still || self.has(Planted::CompletesWhileFrozen)) =>
             {
-                self.begin(*plan, addresses, holders, now);
+                self.begin(*plan, peers, holders, now);
             }
             ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
             ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
@@ -283,19 +290,27 @@ impl Member {
         }
         self.view = view;
         let arrived = self.plan.as_ref().and_then(|plan| self.arrived.get(&(plan.view, self.round())));
-        let contributed = arrived.map_or_else(Vec::new, |arrived| arrived.contributions.iter().copied().collect());
+        let members = self.plan.as_ref().map_or(&[][..], |plan| &plan.members);
+        let with_all = |member: &Incarnation| with_those_below(members, *member, self.options.mesh_limit);
+        let of = |arrived: &Arrived| -> BTreeSet<Incarnation> {
+            let from_others = arrived.contributions.iter().filter(|from| **from != self.me).flat_map(with_all);
+            let own = arrived.contributions.get(&self.me).copied();
+            from_others.chain(own).collect()
+        };
+        let contributed = arrived.map(of).into_iter().flatten().collect();
         self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
     }
 
     /// A view begins: from the state before its first round, with whatever of that round is already done here.
-    fn begin(&mut self, plan: Plan, addresses: Vec<String>, holders: Vec<Incarnation>, now: Now) {
-        if !plan.members.contains(&self.me) || !plan.is_sound() {
+    fn begin(&mut self, plan: Plan, peers: Vec<(Incarnation, String)>, holders: Vec<Incarnation>, now: Now) {
+        let Some(paths) = Paths::of(&plan.members, self.me, self.options.mesh_limit).filter(|_| plan.is_sound()) else {
             return;
-        }
+        };
         self.drop_ahead();
-        let peers = plan.members.iter().copied().zip(addresses).filter(|(peer, _)| *peer != self.me);
-        self.actions.push(MemberAction::Connect(peers.collect()));
-        self.down.retain(|peer, _| plan.members.contains(peer));
+        self.paths = Some(paths);
+        self.wanting.retain(|_, round| *round + 1 == plan.first);
+        self.down.retain(|peer, _| peers.iter().any(|(linked, _)| linked == peer));
+        self.actions.push(MemberAction::Connect(peers));
         self.served.clear();
         self.down.values_mut().for_each(|down| *down = (now, false));
         let state = plan.first - 1;
@@ -364,6 +379,10 @@ impl Member {
     fn catch_up(&mut self, round: Round) {
         self.completed = Some(round);
         self.arrived.retain(|(_, of), _| *of > round);
+        for (peer, _) in std::mem::take(&mut self.wanting).into_iter().filter(|(_, of)| *of == round) {
+            self.served.insert(peer, round);
+            self.actions.push(MemberAction::ServeState(peer, round));
+        }
         self.activate();
     }
 
@@ -428,7 +447,7 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
         let plan = Plan::begin(0, 5, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![1] };
+        let view = ToMember::View { plan: Box::new(plan), peers: vec![(1, "a".into())], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
             actions.iter().filter(|a| matches!(a, MemberAction::Ask(1, ToPeer::WantState { round: 4 }))).count()
         };
@@ -448,7 +467,7 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1)], 1, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into()], holders: vec![] };
+        let view = ToMember::View { plan: Box::new(plan), peers: vec![], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);
         member.handle(MemberEvent::StateFromMaster(0), 0);
@@ -472,7 +491,7 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 1, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), addresses: vec!["a".into(), "b".into()], holders: vec![] };
+        let view = ToMember::View { plan: Box::new(plan), peers: vec![(2, "b".into())], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);
         member.handle(MemberEvent::StateFromMaster(0), 0);

@@ -3,7 +3,12 @@
 use super::super::message::{ToMaster, ToPeer};
 use super::{At, Course, Member, MemberAction, Stage, Steps, Work};
 use crate::Planted;
+use crate::membership::Paths;
+use crate::planted::has;
 use crate::rounds::{Assignment, Incarnation, Now, Plan, Round, Slice, ViewNumber};
+
+/// How much longer each level of a tree waits for stragglers than the one below it, in milliseconds.
+const LEVEL_WAITS: Now = 200;
 
 impl Member {
     pub(super) fn my_slice(&self) -> Option<Slice> {
@@ -54,7 +59,7 @@ impl Member {
         let work = Work { number: self.works, round, slice: steps.slice.clone(), course, is_done: false };
         *(if course == Course::Ahead { &mut self.ahead } else { &mut self.work }) = Some(work);
         let plan = self.plan.as_ref().filter(|_| course == Course::Contributed);
-        let gives = plan.map(|plan| (plan.view, plan.members.clone()));
+        let gives = plan.zip(self.paths.clone()).map(|(plan, paths)| (plan.view, paths));
         self.actions.push(MemberAction::Compute { work: self.works, round, steps, next, course, gives });
     }
 
@@ -73,12 +78,14 @@ impl Member {
     /// How long the current round waits. A second time it is not the work that is slow, but perhaps the link.
     pub(super) fn straggler_limit(&self) -> Option<Now> {
         let limit = self.options.straggler_limit?;
-        Some(if self.told_of_waiting == self.round() { limit.max(self.options.edge_limit) } else { limit })
+        let limit = if self.told_of_waiting == self.round() { limit.max(self.options.edge_limit) } else { limit };
+        // Those above wait for whom those below wait for, who know better who it is.
+        Some(limit + self.paths.as_ref().map_or(0, |paths| LEVEL_WAITS * paths.height().saturating_sub(1)))
     }
 
     /// A round that was contributed to waits for others: the master hears of it when the limit is over.
     pub(super) fn tell_of_stragglers(&mut self, now: Now) {
-        let Some((limit, plan)) = self.straggler_limit().zip(self.plan.as_ref()) else { return };
+        let Some((limit, paths)) = self.straggler_limit().zip(self.paths.as_ref()) else { return };
         let (view, round) = (self.view, self.round());
         let is_done = self.work.as_ref().is_some_and(|work| work.is_done && work.round == round);
         if self.stage != Stage::Active || !is_done {
@@ -89,11 +96,11 @@ impl Member {
         if !is_told && now >= since + limit {
             let arrived = self.arrived.get(&(view, round));
             // Who cannot be reached is told of as such.
-            let is_missing = |member: &&Incarnation| {
+            let is_missing = |member: &Incarnation| {
                 !self.down.contains_key(member)
                     && !arrived.is_some_and(|arrived| arrived.contributions.contains(member))
             };
-            let members: Vec<Incarnation> = plan.members.iter().filter(is_missing).copied().collect();
+            let members: Vec<Incarnation> = paths.sources().into_iter().filter(is_missing).collect();
             // Should that change nothing, it is told again.
             self.waits = Some((now, false));
             if !members.is_empty() {
@@ -135,6 +142,10 @@ impl Member {
                     });
                 }
             }
+            // One of the tree that gets it from above, too, or hears of the view later.
+            ToPeer::WantState { round } | ToPeer::WantResult { round } if self.completed.is_none_or(|c| c < round) => {
+                self.wanting.insert(peer, round);
+            }
             // Whoever asked asks somebody else, or is told of another view.
             ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
             ToPeer::Result { round } => {
@@ -157,40 +168,56 @@ impl Member {
         view > self.view || (view == self.view && self.completed.is_none_or(|completed| round > completed))
     }
 
-    /// Sends the own contribution as far as it is there.
+    /// Sends the own contribution as far as it is there; in a tree it is kept for the sum.
     pub(super) fn contribute_to_all(&mut self) {
-        let Some(plan) = self.plan.clone().filter(|_| self.stage == Stage::Active) else { return };
+        let Some(paths) = self.paths.clone().filter(|_| self.stage == Stage::Active) else { return };
         let round = self.round();
         if !self.work.as_ref().is_some_and(|work| work.is_done && work.round == round) {
             return;
         }
-        for to in plan.members.iter().copied() {
-            self.contribute(&plan, to, round);
+        match &paths {
+            Paths::Mesh { members, .. } => members.iter().for_each(|to| self.contribute(members, *to, round)),
+            Paths::Tree { me, .. } => self.contribute(&[*me], *me, round),
         }
         self.arrived.entry((self.view, round)).or_default().contributions.insert(self.me);
         self.complete();
     }
 
-    pub(super) fn contribute(&mut self, plan: &Plan, to: Incarnation, round: Round) {
-        let parts = plan.members.len();
-        let part = plan.members.iter().position(|member| *member == to).unwrap_or(0);
-        self.actions.push(MemberAction::Contribute { to, view: plan.view, round, part, parts });
+    fn contribute(&mut self, summers: &[Incarnation], to: Incarnation, round: Round) {
+        let (view, parts) = (self.view, summers.len());
+        let part = summers.iter().position(|member| *member == to).unwrap_or(0);
+        self.actions.push(MemberAction::Contribute { to, view, round, part, parts });
     }
 
-    /// Sums when all have contributed; completes when all sums are here.
+    /// Sums when all whose contributions fall to this one have given them; completes when the whole is here.
     pub(super) fn complete(&mut self) {
-        let Some(plan) = self.plan.clone().filter(|_| self.stage == Stage::Active) else { return };
+        let Some((plan, paths)) = self.plan.clone().zip(self.paths.clone()).filter(|_| self.stage == Stage::Active)
+        else {
+            return;
+        };
         let (view, round, members) = (plan.view, self.round(), &plan.members);
         let Some(arrived) = self.arrived.get_mut(&(view, round)) else { return };
-        if !arrived.is_summed && members.iter().all(|member| arrived.contributions.contains(member)) {
+        let parent = paths.parent();
+        let is_hasty = has(self.planted, Planted::SumsBeforeAllBelowHaveGiven) && parent.is_some();
+        let is_given =
+            |member: &Incarnation| arrived.contributions.contains(member) || (is_hasty && *member != self.me);
+        if !arrived.is_summed && paths.sources().iter().all(is_given) {
             arrived.is_summed = true;
-            arrived.sums.insert(self.me);
-            self.actions.push(MemberAction::Sum { view, round, members: members.clone() });
-            for to in members.iter().copied().filter(|to| *to != self.me) {
-                self.actions.push(MemberAction::Distribute { to, view, round });
+            self.actions.push(MemberAction::Sum { view, round, paths: paths.clone() });
+            match parent {
+                Some(to) => self.actions.push(MemberAction::PassUp { to, view, round }),
+                None => drop(arrived.sums.insert(self.me)),
             }
         }
-        if !members.iter().all(|member| arrived.sums.contains(member)) {
+        let is_whole = paths.summers().iter().all(|member| arrived.sums.contains(member));
+        // In a tree the whole is sent on, otherwise what was summed here.
+        let is_to_be_sent = if parent.is_some() { is_whole } else { arrived.is_summed };
+        let is_selfish = parent.is_some() && has(self.planted, Planted::KeepsTheWholeToItself);
+        if is_to_be_sent && !is_selfish && !std::mem::replace(&mut arrived.is_passed_on, true) {
+            let send = |to| MemberAction::Distribute { to, view, round };
+            self.actions.extend(paths.receivers().into_iter().map(send));
+        }
+        if !is_whole {
             return;
         }
         let at = self.at();
@@ -231,18 +258,28 @@ impl Member {
 
     /// The link to a peer is new: says again what it may not have heard.
     pub(super) fn say_again(&mut self, peer: Incarnation, now: Now) {
-        let Some(plan) = self.plan.clone().filter(|plan| plan.members.contains(&peer)) else { return };
+        let Some(paths) = self.paths.clone() else { return };
+        let (view, round) = (self.view, self.round());
         match self.stage {
             Stage::Active => {
-                let round = self.round();
-                if self.completed_here {
-                    self.actions.push(MemberAction::Distribute { to: peer, view: plan.view, round: round - 1 });
+                let is_summed = self.arrived.get(&(view, round)).is_some_and(|arrived| arrived.is_summed);
+                let is_done = self.work.as_ref().is_some_and(|work| work.is_done && work.round == round);
+                if self.completed_here && paths.receivers().contains(&peer) {
+                    self.actions.push(MemberAction::Distribute { to: peer, view, round: round - 1 });
                 }
-                if self.work.as_ref().is_some_and(|work| work.is_done && work.round == round) {
-                    self.contribute(&plan, peer, round);
-                }
-                if self.arrived.get(&(plan.view, round)).is_some_and(|arrived| arrived.is_summed) {
-                    self.actions.push(MemberAction::Distribute { to: peer, view: plan.view, round });
+                match &paths {
+                    Paths::Mesh { members, .. } if members.contains(&peer) => {
+                        if is_done {
+                            self.contribute(members, peer, round);
+                        }
+                        if is_summed {
+                            self.actions.push(MemberAction::Distribute { to: peer, view, round });
+                        }
+                    }
+                    Paths::Tree { parent: Some(parent), .. } if *parent == peer && is_summed => {
+                        self.actions.push(MemberAction::PassUp { to: peer, view, round });
+                    }
+                    Paths::Mesh { .. } | Paths::Tree { .. } => {}
                 }
             }
             Stage::CatchingUp { .. } => self.ask_for_what_is_missing(now),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
+use crate::membership::{MESH_LIMIT, Paths};
 use crate::rounds::{Incarnation, Now, Round, Schedule, Slice, Slots, StepSize, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
@@ -27,6 +28,8 @@ pub struct MemberOptions {
     pub straggler_limit: Option<Now>,
     /// Whether the next round is computed while the last one is still summed.
     pub overlap: bool,
+    /// A view of more members is a tree.
+    pub mesh_limit: usize,
     /// In `shared`: examples of a step.
     pub share: StepSize,
     /// In `shared`: steps that a member may be ahead of what the others have taken of it; then it waits for them.
@@ -48,6 +51,7 @@ impl MemberOptions {
             save_every: None,
             straggler_limit: None,
             overlap: false,
+            mesh_limit: MESH_LIMIT,
             share: StepSize::Each(1),
             max_ahead: 4,
             window_messages: 4096,
@@ -156,9 +160,9 @@ pub enum MemberAction {
         next: Option<Steps>,
         /// What becomes of it.
         course: Course,
-        /// A view and its members: parts of the contribution may be sent to them as they become final. Where they are not, or
-        /// not all of them, [`MemberAction::Contribute`] sends the rest.
-        gives: Option<(ViewNumber, Vec<Incarnation>)>,
+        /// A view, and how it sums: parts of the contribution may be sent as they become final. Where they are not, or not all of
+        /// them, [`MemberAction::Contribute`] and [`MemberAction::PassUp`] send the rest.
+        gives: Option<(ViewNumber, Paths)>,
     },
     /// What was computed ahead does not count.
     DropAhead,
@@ -175,16 +179,25 @@ pub enum MemberAction {
         /// Of how many.
         parts: usize,
     },
-    /// Sums the own part of all contributions in the order of the members.
+    /// Sums the own part of the contributions that fall to this one.
     Sum {
         /// The view.
         view: ViewNumber,
         /// The round.
         round: Round,
-        /// Whose.
-        members: Vec<Incarnation>,
+        /// Whose they are.
+        paths: Paths,
     },
-    /// Sends the sum of the own part.
+    /// In a tree: sends what was summed here to the one above.
+    PassUp {
+        /// To whom.
+        to: Incarnation,
+        /// The view.
+        view: ViewNumber,
+        /// The round.
+        round: Round,
+    },
+    /// Sends the sum of the own part; in a tree the whole.
     Distribute {
         /// To whom.
         to: Incarnation,

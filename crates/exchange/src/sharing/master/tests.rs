@@ -4,6 +4,7 @@ const DATA: DataProof = DataProof { examples: 40, fingerprint: 7 };
 
 fn master() -> Master {
     let options = MasterOptions {
+        mesh_limit: 16,
         min_workers: 1,
         silence_limit: 1000,
         waiting_limit: 1000,

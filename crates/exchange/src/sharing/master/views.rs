@@ -1,10 +1,10 @@
 //! How a view begins: everybody says what they hold of those that are lost, and the most that anybody holds counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::{Order, Sharing};
 use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
-use crate::membership::{Fault, Remedy, Waiting};
+use crate::membership::{Fault, Remedy, Waiting, arrange, donors_of, neighbours};
 use crate::planted::Planted;
 use crate::rounds::{Span, poison};
 
@@ -94,7 +94,11 @@ impl Master {
     }
 
     fn begin(&mut self, members: Vec<Incarnation>, holds: &BTreeMap<Incarnation, Holds>, reason: String) {
-        let donors: Vec<Incarnation> = members.iter().copied().filter(|member| holds[member].has_state).collect();
+        let donors: BTreeSet<Incarnation> = members.iter().copied().filter(|member| holds[member].has_state).collect();
+        let members = match members.len() > self.options.mesh_limit {
+            true => arrange(&self.members, &members, &donors, |a, b| self.edges.are_relayed(a, b)),
+            false => members,
+        };
         let mut cuts = Vec::new();
         if donors.is_empty() {
             self.roll_back();
@@ -111,18 +115,18 @@ impl Master {
                 return;
             }
         }
-        let addresses: Vec<String> = members.iter().map(|member| self.roster.address(*member)).collect();
-        for member in &members {
+        for (place, member) in members.iter().enumerate() {
             let was = self.former.get(member).copied();
-            let reached =
-                |(peer, address): (&Incarnation, &String)| self.edges.address(*member, *peer, address.clone());
+            let linked = neighbours(place, members.len(), self.options.mesh_limit).into_iter().map(|at| members[at]);
+            let reached = |peer: Incarnation| (peer, self.edges.address(*member, peer, self.roster.address(peer)));
             let view = Sharing {
                 view: self.view,
                 members: members.clone(),
                 slots: members.iter().map(|member| self.roster.slots(*member)).collect(),
-                addresses: members.iter().zip(&addresses).map(reached).collect(),
+                peers: linked.map(reached).collect(),
                 cuts: cuts.clone(),
-                donors: donors.clone(),
+                donors: donors_of(&members, place, &donors, self.options.mesh_limit),
+                begins_anew: donors.is_empty(),
                 round: self.saving.newest().0,
                 former: was.and_then(|was| Some((was, self.cuts.get(&was).copied()?))),
             };

@@ -7,6 +7,7 @@ use super::{
     Act, Copying, Have, Incarnation, Member, MemberAction, Now, PATIENCE, Peer, Planted, Sequence, Stage, ViewNumber,
     Whom,
 };
+use crate::membership::Paths;
 use crate::rounds::Round;
 
 impl Member {
@@ -40,7 +41,8 @@ impl Member {
     }
 
     pub(super) fn begin(&mut self, sharing: Sharing, now: Now) {
-        if !sharing.members.contains(&self.me) || self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
+        let paths = Paths::of(&sharing.members, self.me, self.options.mesh_limit);
+        if paths.is_none() || self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
             return;
         }
         let is_of_use =
@@ -51,13 +53,18 @@ impl Member {
             self.forget(origin, Sequence::MAX);
         }
         self.refused.retain(|lost| is_of_use(lost));
-        self.peers.retain(|peer, _| sharing.members.contains(peer));
+        let before = self.sharing.take().map_or_else(Vec::new, |before| before.members);
+        let peers = sharing.peers.clone();
+        self.peers.retain(|peer, _| peers.iter().any(|(linked, _)| linked == peer));
         self.waiting.clear();
         self.missing.clear();
-        let peers = sharing.members.iter().copied().zip(sharing.addresses.iter().cloned());
-        let peers: Vec<_> = peers.filter(|(peer, _)| *peer != self.me).collect();
         for (peer, _) in &peers {
-            let new = || Peer { needs_none_up_to: self.own.sequence, ..Peer::default() };
+            // One that was there before, in a tree, may lack what has not come to it yet; others get it with a state.
+            let needs_none_up_to = match before.contains(peer) {
+                true => self.own_stable().needed,
+                false => self.own.sequence,
+            };
+            let new = || Peer { needs_none_up_to, ..Peer::default() };
             let known = self.peers.entry(*peer).or_insert_with(new);
             known.down = known.down.map(|_| (now, false));
             known.asked_at = None;
@@ -75,12 +82,13 @@ impl Member {
             held.into_iter().for_each(|origin| self.forget(origin, Sequence::MAX));
             self.have.clear();
             self.stage = Stage::Joining { asked: 0, asked_at: None };
-            if sharing.donors.is_empty() {
-                // Everybody begins at the master's state, with all messages that there will be.
+            if sharing.begins_anew {
                 self.have = sharing.members.iter().map(|member| (*member, Have::default())).collect();
             }
         }
         self.sharing = Some(sharing);
+        self.paths = paths;
+        self.begin_tree();
         // Links may have stood before the view: what was said there was of no use then.
         peers.into_iter().for_each(|(peer, _)| self.greet(peer, true));
         self.fetch_missing(now);
@@ -90,6 +98,9 @@ impl Member {
 
     /// Says what is held of a peer's messages, and asks it to say the same.
     pub(super) fn greet(&mut self, peer: Incarnation, answers: bool) {
+        if self.is_tree() {
+            return self.compare(peer, answers);
+        }
         let starts_with_nothing = !self.has_state() && !self.have.contains_key(&peer);
         let have = (!starts_with_nothing).then(|| self.have.get(&peer).map_or(0, |have| have.sequence));
         let view = self.sharing.as_ref().map_or(0, |sharing| sharing.view);
@@ -100,7 +111,10 @@ impl Member {
         let known = self.peers.entry(peer).or_default();
         (known.is_fed, known.down, known.asked_at) = (false, None, None);
         if self.is_member(peer) {
-            self.greet(peer, true);
+            match self.is_tree() {
+                true => self.relink(peer),
+                false => self.greet(peer, true),
+            }
             if let Stage::Joining { asked_at, .. } = &mut self.stage {
                 *asked_at = None;
             }
@@ -175,11 +189,12 @@ impl Member {
         let Some(sharing) = self.sharing.clone().filter(|_| matches!(self.stage, Stage::Joining { .. })) else {
             return;
         };
-        let former = sharing.former.filter(|_| !sharing.donors.is_empty());
+        let former = sharing.former.filter(|_| !sharing.begins_anew);
         self.act(Act::Adopt { former });
         self.stage = Stage::Working;
         (self.of_others, self.of_own) = (round, 0);
-        for peer in self.peers_of_view() {
+        self.has_swept = false;
+        for peer in self.others() {
             let in_state = vector.get(&peer).copied().unwrap_or_default();
             let mut have = in_state;
             let from = if self.has(Planted::AppliesTwiceAfterJoining) { 0 } else { in_state.sequence + 1 };
@@ -195,7 +210,7 @@ impl Member {
             // The donor had all of it.
             self.have.insert(*lost, *cut);
         }
-        self.peers_of_view().into_iter().for_each(|peer| self.say_what_is_held(peer));
+        self.linked().into_iter().for_each(|peer| self.say_what_is_held(peer));
         self.tell_when_caught_up();
     }
 

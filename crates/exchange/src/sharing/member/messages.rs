@@ -12,6 +12,10 @@ impl Member {
         match word {
             PeerWord::Resume { have, has_state, answers, view } => self.feed(peer, have, has_state, answers, view),
             PeerWord::From(view, sequence) => self.subscribed(peer, view, sequence),
+            // Said before the view became a tree.
+            PeerWord::Update { sequence, covered, examples, .. } if self.is_tree() => {
+                self.take_passed(peer, peer, sequence, Kept { covered, examples, bytes: 0 });
+            }
             PeerWord::Update { sequence, covered, examples, stable } => {
                 self.take(peer, sequence, Kept { covered, examples, bytes: 0 });
                 let held = self.have.get(&peer).map_or(0, |have| have.sequence);
@@ -26,8 +30,15 @@ impl Member {
             }
             PeerWord::WantUpdates { origin, from, to } => self.relay(peer, origin, from, to),
             PeerWord::Relayed { origin, sequence, covered, examples } => {
-                self.take_relayed(origin, sequence, Kept { covered, examples, bytes: 0 });
+                let message = Kept { covered, examples, bytes: 0 };
+                match self.is_tree() && !self.missing.contains_key(&origin) {
+                    true => self.take_passed(peer, origin, sequence, message),
+                    false => self.take_relayed(origin, sequence, message),
+                }
             }
+            PeerWord::Compare { view, vector, answers } => self.take_compared(peer, view, vector, answers),
+            PeerWord::CannotGive { origin, up_to } => self.take_gap(origin, up_to),
+            PeerWord::Minima { view, is_up, minima } => self.take_minima(peer, view, is_up, minima),
             PeerWord::WantSnapshot { view, at_least } => self.want_state(peer, view, at_least),
             PeerWord::Snapshot { view, vector, round } => self.take_state_of_peer(view, vector, round),
             PeerWord::Running { .. } => {}
@@ -107,7 +118,7 @@ impl Member {
         }
     }
 
-    fn keep(&mut self, origin: Incarnation, sequence: Sequence, message: Kept) {
+    pub(super) fn keep(&mut self, origin: Incarnation, sequence: Sequence, message: Kept) {
         self.have.insert(origin, Have { sequence, covered: message.covered });
         self.kept.insert((origin, sequence), message);
         self.act(Act::Keep { origin, sequence });
@@ -137,12 +148,18 @@ impl Member {
 
     /// Looks how far the own messages are held by another, and by all; the latter are not kept any more.
     pub(super) fn hold_as_far_as_all_do(&mut self) {
-        let peers = self.peers_of_view();
+        let peers = self.linked();
         let of = |peer: &Incarnation, what: fn(&super::Peer) -> Sequence| self.peers.get(peer).map_or(0, what);
         let are_here = peers.iter().filter(|peer| !self.refused.contains(peer));
         let one = are_here.map(|peer| of(peer, |peer| peer.holds)).max().unwrap_or(0);
-        let all = peers.iter().map(|peer| of(peer, |peer| peer.holds)).min().unwrap_or(self.own.sequence);
-        let needed = peers.iter().map(|peer| of(peer, |peer| peer.needs_none_up_to)).min().unwrap_or(self.own.sequence);
+        let (all, needed) = match self.is_tree() {
+            true => (self.own_stable().held, self.own_stable().needed),
+            false => {
+                let all = peers.iter().map(|peer| of(peer, |peer| peer.holds)).min();
+                let needed = peers.iter().map(|peer| of(peer, |peer| peer.needs_none_up_to)).min();
+                (all.unwrap_or(self.own.sequence), needed.unwrap_or(self.own.sequence))
+            }
+        };
         self.one = self.one.max(self.at(one.min(self.own.sequence)));
         self.all = self.all.max(self.at(all.min(self.own.sequence)));
         if self.has(Planted::ForgetsWhatOneHolds) {
@@ -164,7 +181,7 @@ impl Member {
     /// and now and then otherwise.
     pub(super) fn tell_what_is_held(&mut self) {
         let is_idle = self.issued.is_empty();
-        for peer in self.peers_of_view() {
+        for peer in self.linked() {
             let held = self.have.get(&peer).map_or(0, |have| have.sequence);
             let told = self.peers.get(&peer).map_or(0, |peer| peer.told);
             // What came before a step ended is in the parameters of the next one: only then others may go further.
@@ -195,7 +212,11 @@ impl Member {
     /// Whether the others have taken all but the last few steps. What is learnt further ahead is learnt from parameters that
     /// they have left, and young networks diverge of it.
     pub(super) fn is_near(&self) -> bool {
-        let taken = self.peers_of_view().into_iter().filter_map(|peer| self.peers.get(&peer));
+        if self.is_tree() {
+            let ahead = self.own.sequence + self.issued.len() as Sequence;
+            return ahead < self.own_stable().near.saturating_add(self.options.max_ahead.max(1));
+        }
+        let taken = self.others().into_iter().filter_map(|peer| self.peers.get(&peer));
         let ahead = self.own.sequence + self.issued.len() as Sequence;
         taken.filter(|peer| peer.has_state).all(|peer| ahead < peer.holds + self.options.max_ahead.max(1))
     }
@@ -215,8 +236,12 @@ impl Member {
         self.own = Have { sequence: self.own.sequence + 1, covered: self.done };
         self.of_own += examples;
         self.kept.insert((self.me, self.own.sequence), Kept { covered: self.done, examples, bytes });
-        for peer in self.peers_of_view() {
-            if self.peers.get(&peer).is_some_and(|peer| peer.is_fed) {
+        self.has_swept = false;
+        if self.is_tree() {
+            self.pass_on(self.me, self.own.sequence);
+        }
+        for peer in self.linked() {
+            if !self.is_tree() && self.peers.get(&peer).is_some_and(|peer| peer.is_fed) {
                 self.send(peer, self.own.sequence);
             }
         }
@@ -243,7 +268,8 @@ mod tests {
             view,
             members: members.to_vec(),
             slots: vec![1; members.len()],
-            addresses: vec!["a".into(); members.len()],
+            peers: members.iter().filter(|member| **member != 1).map(|member| (*member, "a".into())).collect(),
+            begins_anew: view == 1,
             cuts: lost.iter().map(cut).collect(),
             donors: if view == 1 { Vec::new() } else { vec![1] },
             round: 0,

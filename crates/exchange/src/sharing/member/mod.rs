@@ -3,6 +3,7 @@
 mod join;
 mod messages;
 mod steps;
+mod tree;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,12 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 pub use words::{Act, Encodes, Happened};
 
-use super::message::{Order, PeerWord, Report, Sharing};
+use super::message::{Minimum, Order, PeerWord, Report, Sharing};
 use super::{Have, Lease, Mark, Sequence};
-use crate::membership::Touch;
+use crate::membership::{Paths, Touch};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember, ToPeer};
 use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Term, ViewNumber};
+use tree::{Edge, Gap};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -102,6 +104,16 @@ pub struct Member {
     view: ViewNumber,
     sharing: Option<Sharing>,
     peers: BTreeMap<Incarnation, Peer>,
+    /// Who is linked with whom in it.
+    paths: Option<Paths>,
+    /// In a tree: what is known of neighbours, what the whole view holds, and which messages no neighbour can give.
+    edges: BTreeMap<Incarnation, Edge>,
+    stable: BTreeMap<Incarnation, Minimum>,
+    gaps: BTreeMap<Incarnation, Gap>,
+    /// In a tree, for one without a state: all messages behind these come here.
+    subscribed: Option<BTreeMap<Incarnation, Sequence>>,
+    /// In a tree: whether nothing has changed since neighbours were told what is held here.
+    has_swept: bool,
     /// Lost members of which nothing more is taken.
     refused: BTreeSet<Incarnation>,
     /// What is held of others, without a gap.
@@ -156,6 +168,12 @@ impl Member {
             view: 0,
             sharing: None,
             peers: BTreeMap::new(),
+            paths: None,
+            edges: BTreeMap::new(),
+            stable: BTreeMap::new(),
+            gaps: BTreeMap::new(),
+            subscribed: None,
+            has_swept: false,
             refused: BTreeSet::new(),
             have: BTreeMap::new(),
             missing: BTreeMap::new(),
@@ -257,6 +275,7 @@ impl Member {
                 let known = self.peers.entry(peer).or_default();
                 known.is_fed = false;
                 known.down.get_or_insert((now, false));
+                self.unlink(peer);
             }
             MemberEvent::MasterLost(reason) => self.end(format!("the master is gone: {reason}"), true),
             MemberEvent::AskedToLeave => {
@@ -318,14 +337,20 @@ impl Member {
         peer != self.me && self.sharing.as_ref().is_some_and(|sharing| sharing.members.contains(&peer))
     }
 
-    fn peers_of_view(&self) -> Vec<Incarnation> {
+    /// The other members of the view.
+    fn others(&self) -> Vec<Incarnation> {
         let members = self.sharing.as_ref().map_or(&[][..], |sharing| &sharing.members);
         members.iter().copied().filter(|member| *member != self.me).collect()
     }
 
+    /// Those of them that this one is linked with.
+    fn linked(&self) -> Vec<Incarnation> {
+        self.paths.as_ref().map_or_else(Vec::new, |paths| paths.receivers().into_iter().chain(paths.parent()).collect())
+    }
+
     fn vector_of_all(&self) -> Vec<(Incarnation, Have)> {
         let of = |peer| (peer, self.have.get(&peer).copied().unwrap_or_default());
-        self.peers_of_view().into_iter().map(of).chain([(self.me, self.own)]).collect()
+        self.others().into_iter().map(of).chain([(self.me, self.own)]).collect()
     }
 
     fn keep_in_touch(&mut self, now: Now) {
@@ -339,8 +364,10 @@ impl Member {
 
     fn go_on(&mut self, now: Now) {
         self.go_on_joining(now);
+        self.go_on_with_gaps(now);
         self.serve_states();
         self.issue(now);
+        self.sweep();
         self.tell_what_is_held();
         self.leave(now);
         let (view, limit) = (self.view, self.options.edge_limit);
@@ -354,7 +381,7 @@ impl Member {
                 unreachable.push(*peer);
             }
         }
-        unreachable.retain(|peer| self.is_member(*peer));
+        unreachable.retain(|peer| self.linked().contains(peer));
         unreachable.into_iter().for_each(|peer| self.tell(ToMaster::Unreachable { view, peer }));
     }
 
@@ -366,6 +393,7 @@ impl Member {
         if !self.missing.is_empty() {
             at = at.min(self.missing_asked_at + PATIENCE);
         }
+        at = self.next_gap().map_or(at, |gap| at.min(gap));
         if let Some(leaving) = self.leaving.filter(|leaving| !leaving.is_told) {
             at = at.min(leaving.since + self.options.beat_every);
         }

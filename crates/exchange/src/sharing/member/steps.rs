@@ -79,7 +79,7 @@ impl Member {
     /// Goes when all that was done is known to the others; what is left in the residual is sent before, as it is.
     pub(super) fn leave(&mut self, now: Now) {
         let Some(mut leaving) = self.leaving.filter(|leaving| !leaving.is_told) else { return };
-        let is_alone = self.peers_of_view().is_empty() || self.stage != Stage::Working;
+        let is_alone = self.others().is_empty() || self.stage != Stage::Working;
         let is_over = now >= leaving.since + self.options.beat_every;
         if !is_alone && !is_over && self.issued.is_empty() && !leaving.has_sent_all {
             leaving.has_sent_all = true;
