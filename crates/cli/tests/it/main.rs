@@ -7,6 +7,7 @@ mod coming_from_dl4j;
 mod data_command;
 mod help;
 mod killed;
+mod many;
 #[path = "../support/masters.rs"]
 mod masters;
 mod nan;
