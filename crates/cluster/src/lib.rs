@@ -13,6 +13,7 @@
 
 pub mod coordination;
 mod error;
+mod local_user;
 mod master;
 mod mode;
 mod proof;

@@ -135,8 +135,12 @@ pub fn run_master(
     let token = identity.as_ref().map(|identity| identity.token.clone()).or_else(|| options.token.clone());
     let identity = identity.map(|identity| identity.master);
     let (events, inbox) = bounded(EVENTS_WAITING);
-    let tcp =
-        TcpOptions { listen: options.listen.clone(), advertise: options.advertise.clone(), ..TcpOptions::default() };
+    let tcp = TcpOptions {
+        listen: options.listen.clone(),
+        advertise: options.advertise.clone(),
+        own_user_only: token.is_none(),
+        ..TcpOptions::default()
+    };
     let trust = match &identity {
         Some(identity) => Trust::master(identity)?,
         None => Trust::Plain,

@@ -70,7 +70,8 @@ impl Access {
     }
 
     /// Whether whoever asks may have what it wants.
-    pub(super) fn allows(&self, wish: Wish, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// `is_stranger`: it is another user of this machine.
+    pub(super) fn allows(&self, wish: Wish, headers: &HeaderMap, is_stranger: bool) -> Result<(), Refusal> {
         // Any site may make a browser send us an order, even if it cannot read the answer; but then the browser says so.
         if wish == Wish::Order
             && let Some(origin) = headers.get(ORIGIN)
@@ -79,7 +80,10 @@ impl Access {
             return refuse(StatusCode::FORBIDDEN, "A page of another site must not give orders here.");
         }
         let Some(token) = &self.token else {
-            return if self.trusted {
+            return if self.trusted && wish == Wish::Order && is_stranger {
+                let sentence = "This run belongs to another user: orders need its token (`--status-token-file`).";
+                refuse(StatusCode::FORBIDDEN, sentence)
+            } else if self.trusted {
                 Ok(())
             } else {
                 refuse(StatusCode::FORBIDDEN, "This is allowed on the machine of the master only.")
@@ -159,10 +163,23 @@ mod tests {
             let access = Access { token, trusted, names: Vec::new() };
             let found = shown.each_ref().map(|shown| {
                 let headers: Vec<(&str, &str)> = shown.iter().map(|shown| ("authorization", shown.as_str())).collect();
-                status(access.allows(wish, &request("/", &headers).headers))
+                status(access.allows(wish, &request("/", &headers).headers, false))
             });
             assert_eq!(found, expected, "a token: {has_token}, trusted: {trusted}, {wish:?}");
         }
+    }
+
+    #[test]
+    fn another_user_reads_and_gives_no_orders_without_a_token() {
+        let access = |token| Access { token, trusted: true, names: Vec::new() };
+        let ask = |access: &Access, wish, shown: &str| {
+            let headers = request("/", &[("authorization", &format!("Bearer {shown}"))]).headers;
+            status(access.allows(wish, &headers, true))
+        };
+        let open = access(None);
+        assert_eq!([ask(&open, Wish::Read, TOKEN), ask(&open, Wish::Order, TOKEN)], [200, 403]);
+        let closed = access(Token::parse(TOKEN).ok());
+        assert_eq!([ask(&closed, Wish::Order, TOKEN), ask(&closed, Wish::Order, "aa")], [200, 401]);
     }
 
     #[test]
@@ -170,7 +187,7 @@ mod tests {
         let access = Access { token: None, trusted: true, names: Vec::new() };
         let ask = |wish, origin| {
             let headers = [("host", "127.0.0.1:80"), ("origin", origin)];
-            status(access.allows(wish, &request("/", &headers).headers))
+            status(access.allows(wish, &request("/", &headers).headers, false))
         };
         assert_eq!(ask(Wish::Order, "http://127.0.0.1:80"), 200);
         for origin in ["http://evil.example", "null", "", "http://127.0.0.1:81", "https://127.0.0.1:80"] {

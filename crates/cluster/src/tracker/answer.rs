@@ -73,8 +73,13 @@ pub(super) struct Answers {
 
 impl Answers {
     /// The answer to a request that came to this address of ours.
-    pub(super) async fn answer(&self, request: Request<Incoming>, local: IpAddr) -> Response<Full<Bytes>> {
-        self.granted(request, local).await.unwrap_or_else(|refusal| {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        local: IpAddr,
+        is_stranger: bool,
+    ) -> Response<Full<Bytes>> {
+        self.granted(request, local, is_stranger).await.unwrap_or_else(|refusal| {
             let mut answer = text(refusal.status, &refusal.sentence);
             if refusal.status == StatusCode::UNAUTHORIZED {
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"paceline\""));
@@ -83,7 +88,12 @@ impl Answers {
         })
     }
 
-    async fn granted(&self, request: Request<Incoming>, local: IpAddr) -> Result<Response<Full<Bytes>>, Refusal> {
+    async fn granted(
+        &self,
+        request: Request<Incoming>,
+        local: IpAddr,
+        is_stranger: bool,
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
         let (request, body) = request.into_parts();
         self.access.meant_for_us(&request, local)?;
         let Some(route) = Route::of(request.uri.path()) else {
@@ -97,7 +107,7 @@ impl Answers {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             return Ok(answer);
         }
-        self.access.allows(route.wish(), &request.headers)?;
+        self.access.allows(route.wish(), &request.headers, is_stranger)?;
         self.pass_over(body).await?;
         Ok(match route {
             Route::Index => reply(StatusCode::OK, TEXT, INDEX),

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::TrackerLimits;
 use super::answer::Answers;
+use crate::local_user;
 
 /// How long nobody is accepted when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -46,10 +47,11 @@ pub(super) async fn connections(listener: TcpListener, answers: Answers, limits:
 /// One request and its answer, within the limit for both. A connection is not kept for another request: nobody asks so
 /// often that it would matter, and so one limit holds for everything that a peer can be slow at.
 async fn connection(stream: TcpStream, answers: Arc<Answers>, limits: TrackerLimits) {
-    let Ok(local) = stream.local_addr() else { return };
+    let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
+    let is_stranger = local_user::is_another(local, peer);
     let service = service_fn(|request| {
         let answers = answers.clone();
-        async move { Ok::<_, Infallible>(answers.answer(request, local.ip()).await) }
+        async move { Ok::<_, Infallible>(answers.answer(request, local.ip(), is_stranger).await) }
     });
     let connection = http1::Builder::new()
         .keep_alive(false)

@@ -135,6 +135,7 @@ pub fn run_worker(
         listen: options.listen.clone(),
         advertise: options.advertise.clone(),
         plain_off_loopback: options.plain_off_loopback,
+        own_user_only: options.token.is_none(),
         // The rules bound what is under way: a contribution and a sum of a round or two, however large they are.
         limits: Limits { send_queue: 4 << 30, ..Limits::default() },
         ..TcpOptions::default()

@@ -11,6 +11,7 @@ use super::link;
 use super::places::{Place, Places};
 use super::stream::Stream;
 use super::{Shared, after};
+use crate::local_user;
 use crate::transport::TransportEvent;
 use crate::trust::Trust;
 
@@ -34,6 +35,9 @@ pub(super) async fn strangers(shared: Arc<Shared>, listener: TcpListener) {
 async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut place: Place) {
     let handshake_ends = after(shared.limits.handshake).into();
     let link = shared.new_link();
+    if shared.own_user_only && matches!(shared.trust(), Trust::Plain) && is_of_another_user(&stream) {
+        link.close("this master belongs to another user of the machine: let both use the same `--token-file`");
+    }
     let peer = peer.to_string();
     let secured = tokio::select! {
         // Without TLS there is nothing to wait for, and the peer can be told why it has to go.
@@ -59,4 +63,9 @@ async fn secure(shared: &Shared, stream: TcpStream) -> Result<Stream, String> {
         Trust::Plain => Ok(Stream::Plain(stream)),
         Trust::Tls(trust) => Stream::accept(stream, &trust, shared.limits.linger).await,
     }
+}
+
+fn is_of_another_user(stream: &TcpStream) -> bool {
+    let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+    ends.is_some_and(|(local, peer)| local_user::is_another(local, peer))
 }

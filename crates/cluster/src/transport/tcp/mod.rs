@@ -41,6 +41,8 @@ pub struct TcpOptions {
     pub advertise: Option<String>,
     /// Whether links without TLS may leave the machine. Then anybody on the way can read and change what they carry.
     pub plain_off_loopback: bool,
+    /// Whether links without TLS are for processes of the same user only.
+    pub own_user_only: bool,
     /// Threads that carry the links.
     pub threads: usize,
     /// What peers may cost.
@@ -53,6 +55,7 @@ impl Default for TcpOptions {
             listen: "127.0.0.1:0".to_owned(),
             advertise: None,
             plain_off_loopback: false,
+            own_user_only: false,
             threads: 2,
             limits: Limits::default(),
         }
@@ -76,6 +79,7 @@ pub struct TcpTransport {
 struct Shared {
     limits: Limits,
     plain_off_loopback: bool,
+    own_user_only: bool,
     trust: RwLock<Trust>,
     last_link: AtomicU64,
     links: Mutex<HashMap<LinkId, Arc<Link>>>,
@@ -91,7 +95,7 @@ impl TcpTransport {
     ///
     /// If the address is none, no port of it is free, or bytes would leave the machine without TLS.
     pub fn new(options: TcpOptions, trust: Trust, events: Sender<TransportEvent>) -> Result<Self, TransportError> {
-        let TcpOptions { listen, advertise, plain_off_loopback, threads, limits } = options;
+        let TcpOptions { listen, advertise, plain_off_loopback, own_user_only, threads, limits } = options;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("paceline-links")
@@ -108,6 +112,7 @@ impl TcpTransport {
         let shared = Arc::new(Shared {
             limits,
             plain_off_loopback,
+            own_user_only,
             trust: RwLock::new(trust),
             last_link: AtomicU64::new(0),
             links: Mutex::default(),
