@@ -158,6 +158,8 @@ pub(super) struct Outgoing {
     /// The members that chunks go to, if that is known.
     gives: Option<(ViewNumber, usize)>,
     is_void: AtomicBool,
+    /// Whether a number of it is not finite.
+    is_invalid: AtomicBool,
     weight: OnceLock<f64>,
     chunks: Vec<Mutex<Filling>>,
     spare: Mutex<Spare>,
@@ -170,6 +172,8 @@ struct Filling {
     buffer: Vec<u8>,
     values_at: usize,
     filled: usize,
+    /// The bits of the largest magnitude so far: what is not finite is above all that is.
+    largest: u32,
 }
 
 impl Outgoing {
@@ -182,13 +186,19 @@ impl Outgoing {
         done: Sender<ReplicaDone>,
     ) -> Arc<Self> {
         let chunks = (0..cut.count()).map(|_| Mutex::default()).collect();
-        let (is_void, weight, spare) = (AtomicBool::new(false), OnceLock::new(), Mutex::new(spare));
-        Arc::new(Self { key, cut, gives, is_void, weight, chunks, spare, done })
+        let (is_void, is_invalid) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (weight, spare) = (OnceLock::new(), Mutex::new(spare));
+        Arc::new(Self { key, cut, gives, is_void, is_invalid, weight, chunks, spare, done })
     }
 
     /// Nobody wants it any more.
     pub(super) fn set_void(&self) {
         self.is_void.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it holds a number that is not finite.
+    pub(super) fn is_invalid(&self) -> bool {
+        self.is_invalid.load(Ordering::Relaxed)
     }
 
     /// What is said beside a chunk; whoever is sent it in another view hears something else.
@@ -226,10 +236,20 @@ impl Outlet for Outgoing {
             }
             let start = filling.values_at;
             let to = &mut filling.buffer[start + 4 * (at - chunk.start)..start + 4 * (end - chunk.start)];
-            to.as_chunks_mut::<4>().0.iter_mut().zip(from).for_each(|(to, value)| *to = value.to_le_bytes());
+            let mut largest = filling.largest;
+            for (to, value) in to.as_chunks_mut::<4>().0.iter_mut().zip(from) {
+                *to = value.to_le_bytes();
+                largest = largest.max(value.abs().to_bits());
+            }
+            filling.largest = largest;
             filling.filled += from.len();
             if filling.filled == chunk.len() {
-                let Filling { buffer, values_at, .. } = std::mem::take(filling);
+                let Filling { buffer, values_at, largest, .. } = std::mem::take(filling);
+                if largest >= f32::INFINITY.to_bits() {
+                    // It is not sent, so that no round can come to it.
+                    self.is_invalid.store(true, Ordering::Relaxed);
+                    return;
+                }
                 let weight = self.weight.get().copied().unwrap_or_default();
                 let chunk = Chunk::framed(index, weight, self.head(index), buffer, values_at);
                 // Nobody listens any more when the process ends.
@@ -409,6 +429,23 @@ mod tests {
         }
         read[1] = None;
         assert!(Whole::of(cut, &read).is_none());
+    }
+
+    #[test]
+    fn what_is_not_finite_is_not_sent() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let (done, told) = unbounded();
+            let cut = Cut::of(5000);
+            let out = Outgoing::new((7, 3, 1), cut, None, Spare::default(), done);
+            out.begin(1.0);
+            let mut values = vec![-f32::MAX; 5000];
+            values[4321] = bad;
+            out.put(0..4000, &values[..4000]);
+            assert!(!out.is_invalid());
+            out.put(4000..5000, &values[4000..]);
+            assert!(out.is_invalid());
+            assert_eq!(told.try_iter().count(), cut.count() - 1, "the chunk with {bad} stays here");
+        }
     }
 
     #[test]

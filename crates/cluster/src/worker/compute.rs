@@ -210,6 +210,18 @@ pub(super) fn failed(of: Incarnation, error: &paceline_train::Error) -> Done {
     Done::Failed { of, error: error.to_string(), is_invalid_score }
 }
 
+/// Whether all numbers of a state are finite.
+pub(super) fn is_finite(state: &[u8]) -> bool {
+    let largest = paceline_exchange::reduce::values(state).map(|value| value.abs().to_bits()).max();
+    largest.is_none_or(|largest| largest < f32::INFINITY.to_bits())
+}
+
+/// A number is not finite, which is the run's matter.
+pub(super) fn not_finite(of: Incarnation, what: &str) -> Done {
+    let error = format!("{what} holds a number that is not finite: lower the learning rate, or look at the data");
+    Done::Failed { of, error, is_invalid_score: true }
+}
+
 /// The replica has panicked, and is of no use any more.
 fn panicked(of: Incarnation, panic: &(dyn Any + Send)) -> Done {
     let error = format!("the thread that computes panicked: {}", panic_message(panic));
@@ -254,7 +266,14 @@ fn carry_out(replica: &mut dyn Replica, task: Task, ahead: &mut Option<Arc<Outgo
         Task::Adopt { of, state } => {
             replica.adopt(&state, None).err().map(|error| Done::Failed { of, error, is_invalid_score: false })
         }
-        Task::Snapshot { of, whom, round } => Some(Done::Snapshot { of, whom, round, state: replica.snapshot() }),
+        Task::Snapshot { of, whom, round } => {
+            let state = replica.snapshot();
+            match whom {
+                // What is not finite is never saved: the last good state stays.
+                Whom::Master(_) if !is_finite(&state) => Some(not_finite(of, &format!("the state of round {round}"))),
+                whom => Some(Done::Snapshot { of, whom, round, state }),
+            }
+        }
         Task::Stream(of, task) => carry_out_in_stream(replica, of, task),
         Task::Write(path, answer) => {
             // Whoever asked waits for it, or is gone.
@@ -265,7 +284,10 @@ fn carry_out(replica: &mut dyn Replica, task: Task, ahead: &mut Option<Arc<Outgo
 }
 
 fn done(out: &Outgoing, Contributed { weight, loss }: Contributed) -> Done {
-    let (of, _, work) = out.key;
+    let (of, round, work) = out.key;
+    if out.is_invalid() {
+        return not_finite(of, &format!("what was computed for round {round}"));
+    }
     Done::Computed { of, work, weight, loss: loss.sum }
 }
 

@@ -8,7 +8,7 @@ use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
 use paceline_train::{Replica, SlotShare, Traffic};
 
-use super::compute::{Done, ReplicaDone, failed};
+use super::compute::{Done, ReplicaDone, failed, is_finite, not_finite};
 
 /// What the thread that computes is asked to do.
 pub(super) enum StreamTask {
@@ -48,7 +48,10 @@ pub(super) fn carry_out_in_stream(replica: &mut dyn Replica, of: Incarnation, ta
             Err(error) => Some(failed(of, &error)),
         },
         StreamTask::Apply(message) => replica.take(&message).err().and_then(|error| refused(error.to_string())),
-        StreamTask::Snapshot => Some(Done::Stream(of, StreamDone::Copied(replica.snapshot()))),
+        StreamTask::Snapshot => Some(match replica.snapshot() {
+            state if is_finite(&state) => Done::Stream(of, StreamDone::Copied(state)),
+            _ => not_finite(of, "the state"),
+        }),
         StreamTask::Adopt { state, void } => {
             let void: Option<Vec<&[u8]>> = void.as_ref().map(|void| void.iter().map(|message| &message[..]).collect());
             replica.adopt(&state, void.as_deref()).err().and_then(refused)
