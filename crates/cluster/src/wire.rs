@@ -20,6 +20,31 @@ use paceline_exchange::sharing::Have;
 use paceline_train::Traffic;
 use serde::{Deserialize, Serialize};
 
+/// The version of what master and workers say to each other: major and minor. A newer minor number understands an older one.
+pub const PROTOCOL: Version = Version { major: 1, minor: 0 };
+
+/// A version of something that others read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Another one is something else.
+    pub major: u16,
+    /// Counts additions.
+    pub minor: u16,
+}
+
+impl Version {
+    /// Whether what was written as another version can be read as this one.
+    pub fn reads(self, written: Self) -> bool {
+        written.major == self.major && written.minor <= self.minor
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 /// The kind of all frames that carry words.
 const KIND: u16 = 1;
 
@@ -72,8 +97,10 @@ pub enum Word {
         nonce: String,
         /// The newest term that it has seen.
         known_term: Term,
+        /// The version of the protocol that it speaks.
+        version: Version,
         /// The version of its program.
-        version: String,
+        program: String,
     },
     /// It has to prove that it knows the token, as the master does with this.
     Challenge {

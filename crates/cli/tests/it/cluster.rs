@@ -443,16 +443,20 @@ fn answer(address: &str, first: &[u8]) -> String {
 
 #[test]
 fn another_version_is_told_what_both_are() {
-    use paceline_cluster::wire::Word;
+    use paceline_cluster::wire::{PROTOCOL, Version, Word};
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &[]);
     let address = address(&mut master);
-    let hello = Word::Hello { nonce: String::new(), known_term: 0, version: "99.0.0".into() };
     let mut bytes = Vec::new();
-    hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
-    let said = answer(&address, &bytes);
-    let own = env!("CARGO_PKG_VERSION");
-    assert!(said.contains(&format!("it runs version 99.0.0 and the master {own}: install the same on both")), "{said}");
+    let newer = Version { minor: PROTOCOL.minor + 1, ..PROTOCOL };
+    for version in [newer, Version { major: 99, minor: 0 }] {
+        let hello = Word::Hello { nonce: String::new(), known_term: 0, version, program: "7.8.9".into() };
+        bytes.clear();
+        hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
+        let said = answer(&address, &bytes);
+        let both = format!("version {version} of the protocol (paceline 7.8.9) and the master {PROTOCOL}");
+        assert!(said.contains(&both) && said.contains("install the same on both"), "{said}");
+    }
     bytes[4] = 9;
     let said = answer(&address, &bytes);
     assert!(said.contains("version 9.0") && said.contains("run the same release on both sides"), "{said}");
@@ -627,6 +631,40 @@ fn strangers_with_garbage_are_shown_out_while_training_goes_on() {
     master.wait_for("step");
     ended_well(master, 60);
     left_well(worker);
+}
+
+#[test]
+fn another_user_of_the_machine_neither_joins_nor_gives_orders_without_a_token() {
+    use std::os::unix::process::CommandExt;
+    // Only root can act as somebody else; for others, the own user must still be let in.
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|itself| std::os::unix::fs::MetadataExt::uid(&itself) == 0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--set", "train.epochs=60"]);
+    let listening = master.wait_for("listening");
+    let (address, status) = (text(&listening["address"]), text(&listening["status"]));
+    let asks = |to: &str, what: &str| {
+        let script = format!("exec 3<>/dev/tcp/{}; printf '{what}' >&3; cat <&3", to.replace(':', "/"));
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &script]).current_dir("/");
+        if is_root {
+            bash.uid(65534);
+        }
+        String::from_utf8_lossy(&bash.output().expect("there is a `bash`").stdout).into_owned()
+    };
+    let order = format!("POST /pause HTTP/1.1\\r\\nHost: {status}\\r\\nContent-Length: 0\\r\\n\\r\\n");
+    let said = asks(&status, &order);
+    assert_eq!(said.contains("HTTP/1.1 403") && said.contains("belongs to another user"), is_root, "{said}");
+    if is_root {
+        let said = asks(&address, "");
+        assert!(said.contains("belongs to another user of the machine"), "{said}");
+    }
+    let read = asks(&status, &order.replace("POST /pause", "GET /status"));
+    assert!(read.contains("HTTP/1.1 200"), "{read}");
+    if is_root {
+        let own = worker(folder.path(), &["--join", &address]);
+        ended_well(master, 60);
+        left_well(own);
+    }
 }
 
 #[test]

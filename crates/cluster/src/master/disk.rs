@@ -16,6 +16,7 @@ use super::host::{Begun, Checkpoint, Exported};
 use super::judging::{self, best_path};
 use crate::ClusterError;
 use crate::coordination::RunRecord;
+use crate::wire::Version;
 
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
@@ -33,9 +34,13 @@ pub(super) struct Disk {
     pub mode: ReplicaMode,
 }
 
+/// The version of what a checkpoint says beside the model.
+const CHECKPOINT: Version = Version { major: 1, minor: 0 };
+
 /// What a checkpoint says beside the model.
 #[derive(Serialize, Deserialize)]
 struct Rounds {
+    version: Version,
     run: u64,
     term: u64,
     round: Round,
@@ -91,6 +96,10 @@ impl Disk {
         let rounds = file.extra.get(ROUNDS).ok_or_else(|| bad("what is left to do".into(), "nothing of it".into()))?;
         let rounds: Rounds =
             serde_json::from_str(rounds).map_err(|e| bad("what is left to do".into(), e.to_string()))?;
+        if !CHECKPOINT.reads(rounds.version) {
+            let expected = format!("version {CHECKPOINT} of a checkpoint or an older minor one");
+            return Err(bad(expected, format!("{}: use the program that wrote it, or a newer one", rounds.version)));
+        }
         if rounds.run != record.run {
             return Err(bad(format!("a checkpoint of run {:016x}", record.run), format!("run {:016x}", rounds.run)));
         }
@@ -116,7 +125,7 @@ impl Disk {
         let (state, velocity) = self.state(&state)?;
         let progress = Progress { iteration: rest.steps(), epoch: rest.epoch() };
         let mut model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
-        let rounds = Rounds { run, term, round, rest, is_finished, judged };
+        let rounds = Rounds { version: CHECKPOINT, run, term, round, rest, is_finished, judged };
         model.extra.insert(ROUNDS.into(), serde_json::to_string(&rounds).expect("numbers can be written"));
         if !velocity.is_empty() {
             model.arrays.insert(VELOCITY.into(), velocity);

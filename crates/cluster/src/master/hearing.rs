@@ -10,7 +10,7 @@ use super::term::{Known, Term};
 use crate::ClusterError;
 use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{Role, TOKENS, Talk};
-use crate::wire::Word;
+use crate::wire::{PROTOCOL, Version, Word};
 
 impl Term {
     pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
@@ -42,14 +42,16 @@ impl Term {
         };
         let Some(member) = self.links.get(&link).copied() else {
             return match word {
-                Word::Hello { nonce, known_term, version } => match self.refusal(known_term, &version) {
-                    Some(reason) => {
-                        self.refuse(link, &reason, host);
-                        Ok(())
+                Word::Hello { nonce, known_term, version, program } => {
+                    match self.refusal(known_term, version, &program) {
+                        Some(reason) => {
+                            self.refuse(link, &reason, host);
+                            Ok(())
+                        }
+                        None if self.setup.token.is_some() => self.challenge(link, nonce, host),
+                        None => self.welcome(link, host),
                     }
-                    None if self.setup.token.is_some() => self.challenge(link, nonce, host),
-                    None => self.welcome(link, host),
-                },
+                }
                 Word::Prove { proof } => self.hear_proof(link, &proof, host),
                 _ => {
                     host.links().close(link, "expected a worker that says hello");
@@ -124,10 +126,13 @@ impl Term {
     }
 
     /// Why a stranger is refused, and what to do about it.
-    fn refusal(&self, known_term: u64, version: &str) -> Option<String> {
-        let own = env!("CARGO_PKG_VERSION");
-        if version != own {
-            Some(format!("it runs version {version} and the master {own}: install the same on both"))
+    fn refusal(&self, known_term: u64, version: Version, program: &str) -> Option<String> {
+        if !PROTOCOL.reads(version) {
+            let own = env!("CARGO_PKG_VERSION");
+            Some(format!(
+                "it speaks version {version} of the protocol (paceline {program}) and the master {PROTOCOL} (paceline {own}), \
+                 which understands the same major number and no newer minor one: install the same on both"
+            ))
         } else if known_term > self.record.term {
             let own = self.record.term;
             Some(format!("it has seen term {known_term}, but this master rules term {own}: another master leads"))

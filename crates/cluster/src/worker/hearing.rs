@@ -14,7 +14,7 @@ use super::rounds::Rounds;
 use crate::ClusterError;
 use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Role, TOKENS, Talk, Trust};
-use crate::wire::Word;
+use crate::wire::{PROTOCOL, Word};
 
 impl Membership {
     pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
@@ -27,8 +27,8 @@ impl Membership {
                     return Ok(());
                 }
                 self.nonce = host.nonce()?;
-                let (nonce, version) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
-                let hello = Word::Hello { nonce, known_term: self.known_term, version };
+                let (nonce, program) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
+                let hello = Word::Hello { nonce, known_term: self.known_term, version: PROTOCOL, program };
                 self.send(self.master, &hello, &[], host);
             }
             TransportEvent::Opened { link } => {
