@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use paceline_exchange::MESH_LIMIT;
-use paceline_exchange::rounds::{Now, Round, Slots, Span};
+use paceline_exchange::rounds::{Now, Round, Slots, Span, StragglerLimit};
 
 use crate::network::Pid;
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub struct Faults {
     pub(crate) min_workers: usize,
     pub(crate) save_every: Option<Round>,
     /// How long a round waits for those who are slow.
-    pub(crate) straggler_limit: Option<Now>,
+    pub(crate) straggler_limit: Option<StragglerLimit>,
     /// Whether computing takes very long now and then.
     has_stragglers: bool,
     /// Whether some workers stand for more than one.
@@ -54,7 +54,11 @@ impl Faults {
             fragile_savers: random.one_in(3),
             leaves_a_bad_edge: random.one_in(4),
             overlap: random.one_in(2),
-            straggler_limit: random.one_in(2).then(|| random.within(100, 2000)),
+            straggler_limit: match random.within(0, 4) {
+                0 | 1 => None,
+                2 => Some(StragglerLimit::Auto),
+                _ => Some(StragglerLimit::After(random.within(100, 2000))),
+            },
             has_stragglers: random.one_in(3),
             has_unequal_slots: random.one_in(2),
             has_clumsy_workers: random.one_in(4),

@@ -95,10 +95,10 @@ pub(crate) struct Master {
     /// A worker that is silent for so long is lost, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub silence_limit: f64,
-    /// A round of `sync` or `averaging` goes on without what a worker has not done so long after another, in seconds [default: it
-    /// waits]
+    /// A round of `sync` or `averaging` goes on without what a worker has not done so long after another, in seconds; `auto` for much
+    /// longer than rounds have waited lately [default: it waits]
     #[arg(long, value_name = "SECONDS")]
-    pub straggler_limit: Option<f64>,
+    pub straggler_limit: Option<String>,
     /// A file with the token that workers must show [default: that of the run's identity, where others can connect]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,

@@ -21,6 +21,7 @@ mod record;
 pub mod tracker;
 pub mod transport;
 pub mod trust;
+mod whereabouts;
 pub mod wire;
 mod worker;
 
@@ -41,8 +42,9 @@ pub mod loops {
 
 pub use error::ClusterError;
 pub use master::{LeadOptions, Outcome, run_master};
-pub use paceline_exchange::rounds::{MOST_SLOTS, Slots};
+pub use paceline_exchange::rounds::{MOST_SLOTS, Slots, StragglerLimit};
 pub use proof::prove;
+pub use whereabouts::Whereabouts;
 pub use worker::{Target, WorkerEvent, WorkerOptions, run_worker};
 
 /// Events of the network that may wait for a loop. When they are as many, links are read no further.

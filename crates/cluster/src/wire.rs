@@ -20,6 +20,8 @@ use paceline_exchange::sharing::Have;
 use paceline_train::Traffic;
 use serde::{Deserialize, Serialize};
 
+use crate::Whereabouts;
+
 /// The version of what master and workers say to each other: major and minor. A newer minor number understands an older one.
 pub const PROTOCOL: Version = Version { major: 1, minor: 0 };
 
@@ -137,6 +139,8 @@ pub enum Word {
         /// Both.
         identity: Vec<u8>,
     },
+    /// Where a worker runs.
+    Whereabouts(Whereabouts),
     /// To the master.
     ToMaster(ToMaster),
     /// From the master.

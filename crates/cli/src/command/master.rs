@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use paceline::train::{DIGITS_JOB, Job, Stop};
 use paceline_cluster::trust::Token;
 use paceline_cluster::wire::JobText;
-use paceline_cluster::{LeadOptions, run_master};
+use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
 
 use super::open_options;
 use crate::arguments::{self, Events, OnPoison};
@@ -21,13 +21,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
     let tls = arguments.tls || !is_loopback(&arguments.listen)?;
     let token = arguments.token_file.as_deref().map(read_token).transpose()?;
-    let limits = [("--silence-limit", Some(arguments.silence_limit)), ("--straggler-limit", arguments.straggler_limit)];
-    for (name, limit) in limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
-        // More than a day says that somebody meant milliseconds.
-        if !(limit > 0.0 && limit <= 86_400.0) {
-            bail!("expected `{name}` in seconds, above 0 and at most a day, found {limit}");
-        }
-    }
+    let silence_limit = seconds("--silence-limit", arguments.silence_limit)?;
     let hours = arguments.certificate_hours;
     if !(hours >= 0.001 && hours <= 87_600.0) {
         bail!("expected `--certificate-hours` from 0.001 to 87600, found {hours}");
@@ -43,8 +37,8 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
         min_workers: arguments.min_workers,
         mesh_limit: arguments.mesh_limit as usize,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
-        silence_limit: Duration::from_secs_f64(arguments.silence_limit),
-        straggler_limit: arguments.straggler_limit.map(Duration::from_secs_f64),
+        silence_limit,
+        straggler_limit: arguments.straggler_limit.as_deref().map(straggler_limit).transpose()?,
         status: (arguments.status != "none").then(|| arguments.status.clone()),
         status_token: arguments.status_token_file.as_deref().map(read_token).transpose()?,
         record: arguments.record.clone(),
@@ -96,4 +90,21 @@ pub(super) fn is_loopback(listen: &str) -> Result<bool> {
     let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
     let mut found = (host, 0).to_socket_addrs().with_context(|| format!("`{listen}` is no address to listen on"))?;
     Ok(found.all(|address| address.ip().is_loopback()))
+}
+
+fn seconds(name: &str, limit: f64) -> Result<Duration> {
+    // More than a day says that somebody meant milliseconds.
+    if !(limit > 0.0 && limit <= 86_400.0) {
+        bail!("expected `{name}` in seconds, above 0 and at most a day, found {limit}");
+    }
+    Ok(Duration::from_secs_f64(limit))
+}
+
+fn straggler_limit(text: &str) -> Result<StragglerLimit> {
+    if text == "auto" {
+        return Ok(StragglerLimit::Auto);
+    }
+    let limit =
+        text.parse().with_context(|| format!("expected `--straggler-limit` in seconds or `auto`, found `{text}`"))?;
+    Ok(StragglerLimit::After(seconds("--straggler-limit", limit)?.as_millis() as u64))
 }

@@ -3,6 +3,7 @@
 #[path = "../support/masters.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod masters;
+mod memory;
 mod namespaces;
 #[path = "../support/paceline.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]

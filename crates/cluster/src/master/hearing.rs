@@ -1,7 +1,7 @@
 //! What a master hears over its links.
 
-use paceline_exchange::rounds::MasterEvent;
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
+use paceline_exchange::rounds::{Incarnation, MasterEvent};
 use paceline_exchange::{Frame, Planted};
 use paceline_train::{Event, ReplicaMode};
 
@@ -24,12 +24,22 @@ impl Term {
             TransportEvent::Closed { link, reason } => {
                 self.challenged.remove(&link);
                 if let Some(member) = self.links.remove(&link) {
+                    let reason = self.why_gone(member, reason, host);
                     self.feed(MasterEvent::LinkLost(member, reason), host)?;
                 }
             }
             TransportEvent::Accepted { .. } | TransportEvent::Opened { .. } | TransportEvent::Writable { .. } => {}
         }
         Ok(())
+    }
+
+    /// Why a link has ended: the kernel may have killed whoever was there.
+    fn why_gone(&mut self, member: Incarnation, reason: String, host: &mut dyn MasterHost) -> String {
+        let known = self.members.get_mut(&member).and_then(|known| known.whereabouts.as_mut());
+        let Some(killed) = known.and_then(|at| host.was_killed(at).then(|| at.clone())) else { return reason };
+        // One counter counts for all of a group.
+        self.members.values_mut().filter_map(|known| known.whereabouts.as_mut()).for_each(|at| at.knows(&killed));
+        format!("the kernel has killed it because its machine or control group is out of memory ({reason})")
     }
 
     fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
@@ -101,6 +111,9 @@ impl Term {
                     let step = iteration.saturating_sub(self.epoch_began_at);
                     host.tell(&Event::Threshold { worker, epoch, step, iteration, traffic });
                 }
+            }
+            Word::Whereabouts(whereabouts) => {
+                self.members.entry(member).and_modify(|known| known.whereabouts = Some(whereabouts));
             }
             Word::Failed { error } => self.take_failed(member, error, host),
             _ => host.links().close(link, "expected what a member says to its master"),
@@ -185,7 +198,7 @@ impl Term {
         };
         self.members.insert(
             incarnation,
-            Known { link, certified: host.now(), address: String::new(), slots: 0, traffic: None },
+            Known { link, certified: host.now(), whereabouts: None, address: String::new(), slots: 0, traffic: None },
         );
         self.links.insert(link, incarnation);
         self.send(link, &welcome, &[], host);

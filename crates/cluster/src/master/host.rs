@@ -8,10 +8,10 @@ use paceline_model::Progress;
 use paceline_train::{Event, Scores};
 
 use super::judging::Kept;
-use crate::ClusterError;
 use crate::coordination::{Leadership, RunRecord};
 use crate::record::Record;
 use crate::transport::{Transport, TransportEvent};
+use crate::{ClusterError, Whereabouts};
 
 /// What happens to a master.
 #[derive(Debug)]
@@ -199,6 +199,11 @@ pub trait MasterHost {
 
     /// What a new network starts from.
     fn initial_state(&mut self) -> Bytes;
+
+    /// Whether the kernel has killed a worker for memory, as far as that can be seen from here.
+    fn was_killed(&mut self, _: &mut Whereabouts) -> bool {
+        false
+    }
 
     /// A certificate for a member, with its key; none where links are plain.
     fn certificate(&mut self, member: Incarnation) -> Result<Option<Vec<u8>>, ClusterError>;

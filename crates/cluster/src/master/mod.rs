@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule};
+use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
 use paceline_train::{Event, Job, Scores, Stop};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
@@ -72,7 +72,7 @@ pub struct LeadOptions {
     pub silence_limit: Duration,
     /// How long a round of `sync` or `averaging` waits for those who are slow before it goes on without them; none: as long as it
     /// takes.
-    pub straggler_limit: Option<Duration>,
+    pub straggler_limit: Option<StragglerLimit>,
     /// Whether examples that were lost with two workers end the run.
     pub stops_on_poison: bool,
     /// A file for what the rules were told and decided, to be replayed.
@@ -157,7 +157,7 @@ pub fn run_master(
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| rounds_of(&mode, steps, train)),
         overlap: overlaps(&mode),
-        straggler_limit: options.straggler_limit.map(|limit| limit.as_millis() as u64),
+        straggler_limit: options.straggler_limit,
         mesh_limit: options.mesh_limit,
         share,
         max_ahead: max_ahead(&mode),

@@ -16,12 +16,12 @@ use super::host::{Answer, Input, MasterHost, Operation};
 use super::leading::{Asked, Leading};
 use super::master_loop::MasterLoop;
 use super::storage::Storage;
-use crate::ClusterError;
 use crate::coordination::Coordination;
 use crate::record::Record;
 use crate::tracker::{Board, Tracker, TrackerOptions};
 use crate::transport::{TcpTransport, Transport, TransportEvent};
 use crate::trust::{MasterIdentity, Token};
+use crate::{ClusterError, Whereabouts};
 
 /// How often it looks whether it was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -226,6 +226,10 @@ impl MasterHost for Surroundings<'_> {
 
     fn initial_state(&mut self) -> Bytes {
         self.disk.initial_state()
+    }
+
+    fn was_killed(&mut self, whereabouts: &mut Whereabouts) -> bool {
+        whereabouts.was_killed()
     }
 
     fn certificate(&mut self, member: Incarnation) -> Result<Option<Vec<u8>>, ClusterError> {

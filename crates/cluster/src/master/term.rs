@@ -17,12 +17,12 @@ use super::master_loop::MasterSetup;
 use super::saving::Purpose;
 use super::tally::Tally;
 use super::{Outcome, board, ending::Closing};
-use crate::ClusterError;
 use crate::coordination::{RunRecord, RunStage};
 use crate::mode::name_of;
 use crate::tracker::Board;
 use crate::transport::LinkId;
 use crate::wire::Word;
+use crate::{ClusterError, Whereabouts};
 
 /// How often it looks around, in milliseconds.
 const LOOK_EVERY: Now = 50;
@@ -42,6 +42,8 @@ pub(super) struct Known {
     pub link: LinkId,
     /// When its certificate was made.
     pub certified: Now,
+    /// Where it runs, if it has said so.
+    pub whereabouts: Option<Whereabouts>,
     pub address: String,
     pub slots: Slots,
     /// In `shared`: what it last said of its messages.

@@ -163,6 +163,9 @@ impl Membership {
                 member.plant(self.setup.planted);
                 host.record().member(&member);
                 self.member = Some(member);
+                if let Some(whereabouts) = host.whereabouts() {
+                    self.send(self.master, &Word::Whereabouts(whereabouts), &[], host);
+                }
                 host.tell(&WorkerEvent::Joined {
                     master: self.address.clone(),
                     worker: incarnation,

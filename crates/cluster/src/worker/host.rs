@@ -7,11 +7,11 @@ use paceline_train::Layout;
 
 use super::WorkerEvent;
 use super::compute::{ReplicaDone, ReplicaTask};
-use crate::ClusterError;
 use crate::record::Record;
 use crate::transport::{Transport, TransportEvent};
 use crate::trust::Fingerprint;
 use crate::wire::JobText;
+use crate::{ClusterError, Whereabouts};
 
 /// What happens to a worker.
 #[derive(Debug)]
@@ -78,6 +78,11 @@ pub trait WorkerHost {
 
     /// Where what the replica has done is put; it comes back as [`Input::Done`].
     fn outbox(&self) -> Sender<ReplicaDone>;
+
+    /// Where this process runs, if the system tells.
+    fn whereabouts(&self) -> Option<Whereabouts> {
+        None
+    }
 
     /// Tells people.
     fn tell(&mut self, event: &WorkerEvent);

@@ -11,12 +11,12 @@ use super::host::{Found, Input, Ready, WorkerHost};
 use super::prepare;
 use super::worker_loop::{WorkerLoop, WorkerSetup};
 use super::{Target, WorkerEvent, WorkerOptions};
-use crate::ClusterError;
 use crate::coordination::{CONNECT_LIMIT, Coordination, ZooKeeper};
 use crate::record::Record;
 use crate::transport::{TcpTransport, Transport, TransportEvent};
 use crate::trust::{Fingerprint, Token};
 use crate::wire::JobText;
+use crate::{ClusterError, Whereabouts};
 
 /// How often it looks whether it was asked to go.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -185,6 +185,10 @@ impl WorkerHost for Surroundings<'_> {
 
     fn outbox(&self) -> Sender<ReplicaDone> {
         self.outbox.clone()
+    }
+
+    fn whereabouts(&self) -> Option<Whereabouts> {
+        Whereabouts::here()
     }
 
     fn tell(&mut self, event: &WorkerEvent) {

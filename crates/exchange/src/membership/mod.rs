@@ -12,7 +12,7 @@ pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
 pub(crate) use gathering::Gathering;
 pub(crate) use hold::Hold;
-pub(crate) use roster::{Fault, Patience, Roster, Waiting};
+pub(crate) use roster::{Fault, LEFT, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;
 pub(crate) use touch::Touch;
 pub use tree::{MESH_LIMIT, Paths};

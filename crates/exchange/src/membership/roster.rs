@@ -15,6 +15,9 @@ struct Candidate {
     heard: Now,
 }
 
+/// What is told of one that goes by itself.
+pub(crate) const LEFT: &str = "it left, because it was asked to go (Ctrl-C, SIGTERM or a pre-emption)";
+
 /// Why a member is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {

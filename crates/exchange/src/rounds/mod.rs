@@ -26,7 +26,7 @@ mod schedule;
 mod told;
 
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
-pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
+pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, StragglerLimit, WorkNumber};
 pub use plan::Plan;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Slice, Slots, Span, StepSize};
 pub use told::Told;

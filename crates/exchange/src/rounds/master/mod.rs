@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Gathering, Hold, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
@@ -222,7 +222,7 @@ impl Master {
             ToMaster::WaitsFor { view, round, members } => {
                 self.go_on_without(view, member, round, &members, now);
             }
-            ToMaster::Leave => self.lose(member, "it left".into(), Fault::Goes, now),
+            ToMaster::Leave => self.lose(member, LEFT.into(), Fault::Goes, now),
             // Of the other mode.
             ToMaster::Sharing(_) => {}
         }

@@ -1,12 +1,14 @@
 //! A member's side of rounds: one worker process from joining to leaving.
 
+mod lately;
 mod round;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lately::Lately;
 use serde::{Deserialize, Serialize};
-pub use words::{At, Course, MemberAction, MemberEvent, MemberOptions, Steps, WorkNumber};
+pub use words::{At, Course, MemberAction, MemberEvent, MemberOptions, Steps, StragglerLimit, WorkNumber};
 
 use super::message::{ToMaster, ToMember, ToPeer};
 use crate::membership::{Paths, Touch, with_those_below};
@@ -82,6 +84,11 @@ pub struct Member {
     waits: Option<(Now, bool)>,
     /// The last round of which that was told.
     told_of_waiting: Round,
+    /// Since when the own contribution to a round is done, and how long rounds have waited for others lately.
+    waiting_since: Option<Now>,
+    lately: Lately,
+    /// When something last happened.
+    now: Now,
     /// Works that were begun.
     works: WorkNumber,
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
@@ -122,6 +129,9 @@ impl Member {
             saves_when_done: false,
             waits: None,
             told_of_waiting: 0,
+            waiting_since: None,
+            lately: Lately::default(),
+            now,
             works: 0,
             arrived: BTreeMap::new(),
             served: BTreeMap::new(),
@@ -179,6 +189,7 @@ impl Member {
 
     /// What happens, and what follows from it.
     pub fn handle(&mut self, event: MemberEvent, now: Now) -> Vec<MemberAction> {
+        self.now = now;
         if !self.is_over() {
             self.happen(event, now);
         }
@@ -206,6 +217,7 @@ impl Member {
             MemberEvent::Computed(number) => {
                 if let Some(work) = self.work.as_mut().filter(|work| work.number == number) {
                     work.is_done = true;
+                    self.waiting_since = Some(now);
                     match work.course {
                         Course::Alone => self.complete_alone(),
                         Course::Contributed | Course::Ahead => self.contribute_to_all(),

@@ -1,7 +1,7 @@
 //! One round at a member: contribute, sum, complete.
 
 use super::super::message::{ToMaster, ToPeer};
-use super::{At, Course, Member, MemberAction, Stage, Steps, Work};
+use super::{At, Course, Member, MemberAction, Stage, Steps, StragglerLimit, Work};
 use crate::Planted;
 use crate::membership::Paths;
 use crate::planted::has;
@@ -77,7 +77,10 @@ impl Member {
 
     /// How long the current round waits. A second time it is not the work that is slow, but perhaps the link.
     pub(super) fn straggler_limit(&self) -> Option<Now> {
-        let limit = self.options.straggler_limit?;
+        let limit = match self.options.straggler_limit? {
+            StragglerLimit::After(limit) => limit,
+            StragglerLimit::Auto => self.lately.limit()?,
+        };
         let limit = if self.told_of_waiting == self.round() { limit.max(self.options.edge_limit) } else { limit };
         // Those above wait for whom those below wait for, who know better who it is.
         Some(limit + self.paths.as_ref().map_or(0, |paths| LEVEL_WAITS * paths.height().saturating_sub(1)))
@@ -231,6 +234,9 @@ impl Member {
 
     /// What follows when a round is complete here.
     fn completed_round(&mut self, view: ViewNumber, round: Round, has_result: bool) {
+        if let Some(since) = self.waiting_since.take().filter(|_| has_result) {
+            self.lately.waited(self.now.saturating_sub(since));
+        }
         (self.completed, self.completed_here, self.work) = (Some(round), has_result, self.ahead.take());
         self.waits = None;
         self.has_result = has_result;

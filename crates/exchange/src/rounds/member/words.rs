@@ -23,9 +23,8 @@ pub struct MemberOptions {
     pub edge_limit: Now,
     /// The first member of a view sends its state to the master after so many rounds, and at the end of an epoch.
     pub save_every: Option<Round>,
-    /// How long a round waits for those who have not contributed, in milliseconds, before the master hears of it; none: as long as it
-    /// takes.
-    pub straggler_limit: Option<Now>,
+    /// How long a round waits for those who have not contributed before the master hears of it; none: as long as it takes.
+    pub straggler_limit: Option<StragglerLimit>,
     /// Whether the next round is computed while the last one is still summed.
     pub overlap: bool,
     /// A view of more members is a tree.
@@ -38,6 +37,15 @@ pub struct MemberOptions {
     pub window_messages: u64,
     /// In `shared`: their bytes, at most.
     pub window_bytes: u64,
+}
+
+/// How long a round waits for stragglers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StragglerLimit {
+    /// So many milliseconds.
+    After(Now),
+    /// Much longer than rounds have waited lately.
+    Auto,
 }
 
 impl MemberOptions {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Gathering, Hold, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -280,7 +280,7 @@ impl Master {
             }
             ToMaster::Sharing(report) => self.hear_report(member, report, now),
             ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
-            ToMaster::Leave => self.lose(member, "it left".into(), Fault::Goes, now),
+            ToMaster::Leave => self.lose(member, LEFT.into(), Fault::Goes, now),
             // Of the other modes.
             ToMaster::Frozen { .. } | ToMaster::Done { .. } | ToMaster::WaitsFor { .. } => {}
         }
