@@ -34,13 +34,19 @@ pub struct Faults {
     leaves_a_bad_edge: bool,
     /// Whether computing fails now and then.
     has_clumsy_workers: bool,
+    /// Whether states take long to arrive.
+    has_slow_links: bool,
     /// Views of more members are trees.
     pub(crate) mesh_limit: usize,
 }
 
 impl Faults {
     pub(crate) fn new(random: &mut Random) -> Self {
-        let workers = if random.one_in(12) { random.within(6, 20) } else { random.within(1, 6) };
+        let workers = match random.within(0, 200) {
+            0 => random.within(20, 65),
+            1..=15 => random.within(6, 20),
+            _ => random.within(1, 6),
+        };
         Self {
             until: random.within(3000, 20_000),
             workers,
@@ -62,6 +68,7 @@ impl Faults {
             has_stragglers: random.one_in(3),
             has_unequal_slots: random.one_in(2),
             has_clumsy_workers: random.one_in(4),
+            has_slow_links: random.one_in(3),
             mesh_limit: if random.one_in(2) { random.within(1, 4) as usize } else { MESH_LIMIT },
         }
     }
@@ -74,6 +81,11 @@ impl Faults {
     /// Whether workers die of giving their state to others now and then.
     pub(crate) fn has_fragile_workers(&self) -> bool {
         self.fragile_donors || self.fragile_savers
+    }
+
+    /// Whether states take long to arrive, now.
+    pub(crate) fn has_slow_links(&self) -> bool {
+        self.has_slow_links
     }
 
     /// How often something goes wrong, about.

@@ -19,6 +19,8 @@ use crate::replica::write_state;
 pub(crate) enum Effect {
     Connect(u64, String),
     Send(u64, Frame),
+    /// Before all that waits.
+    SendFirst(u64, Frame),
     Close(u64, String),
     Begin(Operation),
     Told(Told),
@@ -64,7 +66,8 @@ impl Transport for Socket {
     }
 
     fn send_first(&mut self, link: LinkId, frame: Frame) -> Result<(), SendError> {
-        self.send(link, frame)
+        self.effects.push(Effect::SendFirst(number(link), frame));
+        Ok(())
     }
 
     fn queued(&self, _: LinkId) -> usize {

@@ -9,10 +9,11 @@
 //! - `masters`, `workers`: what their loops want, carried out. `store`: who leads, and what is on the disk.
 //! - `hosts`: what the loops take for their surroundings. `replica`, `numbers`: what computes.
 //! - `network`, `links`: connections are ordered streams; what is reset loses all but a beginning.
-//! - `faults`, `trouble`: what goes wrong, and when.
+//! - `faults`, `trouble`: what goes wrong, and when. `clocks`: every process has its own.
 //! - [`replay()`]: what real runs recorded.
 //! - [`invariants`]: what must hold, one file each.
 
+mod clocks;
 mod coordinator;
 mod faults;
 mod hosts;

@@ -4,6 +4,8 @@ use paceline_cluster::transport::{LinkId, TransportEvent};
 use paceline_cluster::wire::Word;
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::Now;
+use paceline_exchange::rounds::message::ToPeer;
+use paceline_exchange::sharing::message::PeerWord;
 
 use crate::network::Pid;
 use crate::world::{Happening, World};
@@ -12,17 +14,30 @@ use crate::world::{Happening, World};
 pub(crate) fn event(happening: Happening) -> Option<TransportEvent> {
     match happening {
         Happening::Arrives(link, frame) => Some(TransportEvent::Frame { link: LinkId::new(link), frame }),
+        Happening::Arriving(link) => Some(TransportEvent::Arriving { link: LinkId::new(link) }),
         Happening::Opened(link) => Some(TransportEvent::Opened { link: LinkId::new(link) }),
         Happening::Closed(link, reason) => Some(TransportEvent::Closed { link: LinkId::new(link), reason }),
         _ => None,
     }
 }
 
+/// Whether a frame carries a whole state.
+fn is_state(frame: &Frame) -> bool {
+    let Ok((word, _)) = Word::read(frame) else { return false };
+    let said = match &word {
+        Word::State { .. } | Word::SaveState { .. } | Word::SaveShared { .. } => return true,
+        Word::ToPeer(said) | Word::Relay { said, .. } | Word::Relayed { said, .. } => said,
+        _ => return false,
+    };
+    matches!(said, ToPeer::State { .. } | ToPeer::Sharing(PeerWord::Snapshot { .. }))
+}
+
 impl World {
     /// Tries to connect; the process hears of it.
     pub(crate) fn connect(&mut self, link: u64, from: Pid, address: &str) {
         let to: Pid = address.parse().unwrap_or(0);
-        let passes = self.network.passes_at(from, to, self.now);
+        let there = self.network.passes_at(from, to, self.now);
+        let passes = self.network.passes_at(to, from, there);
         let exists = (self.masters.contains_key(&to) || self.workers.contains_key(&to)) && !self.dead.contains(&to);
         if !exists || passes > self.now + 1000 {
             let delay = if exists { 1000 } else { self.random.within(1, 10) };
@@ -33,9 +48,11 @@ impl World {
         self.at(passes + delay, from, Happening::Opened(link));
     }
 
-    pub(crate) fn send(&mut self, link: u64, from: Pid, frame: Frame) {
-        let delay = self.random.within(1, 15);
-        if let Some((to, at)) = self.network.arrival(link, from, self.now, delay) {
+    pub(crate) fn send(&mut self, link: u64, from: Pid, frame: Frame, overtakes: bool) {
+        // A state may take seconds; whoever waits for it sees it coming.
+        let is_state = self.faults.has_slow_links() && is_state(&frame);
+        let delay = if is_state { self.random.within(200, 5000) } else { self.random.within(1, 15) };
+        if let Some((to, at)) = self.network.arrival(link, from, self.now, delay, overtakes) {
             self.say(|| match Word::read(&frame) {
                 Ok((word, _)) => {
                     let mut word = format!("{word:?}");
@@ -44,6 +61,11 @@ impl World {
                 }
                 Err(error) => format!("  {from} says to {to}: {error}"),
             });
+            if is_state {
+                self.watch.count("a state was on its way for long");
+                let first = at.saturating_sub(delay).max(self.now);
+                (first..at).step_by(500).skip(1).for_each(|seen| self.at(seen, to, Happening::Arriving(link)));
+            }
             self.at(at, to, Happening::Arrives(link, frame));
         }
     }

@@ -8,6 +8,7 @@ use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
 use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
 
+use crate::clocks;
 use crate::hosts::{Effect, SimMaster, Socket};
 use crate::network::Pid;
 use crate::numbers::State;
@@ -90,7 +91,8 @@ impl World {
     pub(crate) fn start_master(&mut self) {
         let pid = self.new_pid();
         let run = self.random.next() | 1;
-        let mut host = SimMaster { now: self.now, socket: Socket::new(pid), run, record: Record::default() };
+        let mut host =
+            SimMaster { now: clocks::shows(pid, self.now), socket: Socket::new(pid), run, record: Record::default() };
         let master = MasterLoop::new(self.setup(pid), Board::default(), &mut host);
         let process =
             MasterProcess { master: Some(master), host, wakes: Now::MAX, has_started: false, is_looked_at: false };
@@ -106,7 +108,7 @@ impl World {
             input.truncate(160);
             self.trace.push(format!("{:>7} master {pid}: {input}", self.now));
         }
-        process.host.now = self.now;
+        process.host.now = clocks::shows(pid, self.now);
         let Some(master) = &mut process.master else { return };
         master.handle(input, &mut process.host);
         if let Some(term) = master.term() {
@@ -137,7 +139,8 @@ impl World {
                 return self.lose_master(pid);
             }
             match effect {
-                Effect::Send(link, frame) => self.send(link, pid, frame),
+                Effect::Send(link, frame) => self.send(link, pid, frame, false),
+                Effect::SendFirst(link, frame) => self.send(link, pid, frame, true),
                 Effect::Close(link, reason) => self.close(link, pid, &reason),
                 Effect::Begin(operation) => {
                     self.say(|| {
@@ -185,10 +188,30 @@ impl World {
             let ways = self.workers.values().filter_map(way).collect();
             self.watch.same_way(self.now, *round, ways);
         }
+        if let Told::WorkerLost { member, reason } = told
+            && reason.contains("nothing was heard")
+        {
+            self.holds_no_lease(*member);
+        }
+        if let Told::View { members, .. } = told
+            && members.len() > self.faults.mesh_limit
+        {
+            self.watch.count("a view was a tree");
+        }
         if let Told::Shared { member, epoch, spans, .. } = told {
             self.is_held(pid, *member, *epoch, spans);
         }
         self.watch.hear(self.now, told);
+    }
+
+    /// One that is given up for its silence has stopped by itself: what it was doing may be given to another.
+    fn holds_no_lease(&mut self, member: Incarnation) {
+        let lease =
+            |(pid, worker): (&Pid, &WorkerProcess)| worker.lease_of(member).map(|until| clocks::when(*pid, until));
+        let until = self.workers.iter().filter(|(pid, _)| !self.dead.contains(pid)).find_map(lease);
+        if let Some(until) = until.filter(|until| *until > self.now) {
+            self.watch.fail(self.now, format!("worker {member} was given up, but holds a lease until {until}"));
+        }
     }
 
     /// In `shared`: what counts is held by another member, or by the master.

@@ -27,7 +27,7 @@ impl Connection {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Network {
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
-    /// Pairs between which nothing arrives until then.
+    /// From whom to whom nothing arrives until then.
     cut: BTreeMap<(Pid, Pid), Now>,
     /// Processes that nothing reaches or leaves until then.
     alone: BTreeMap<Pid, Now>,
@@ -39,7 +39,12 @@ impl Network {
     }
 
     pub(crate) fn cut(&mut self, a: Pid, b: Pid, until: Now) {
-        self.cut.insert((a.min(b), a.max(b)), until);
+        self.cut.extend([((a, b), until), ((b, a), until)]);
+    }
+
+    /// Nothing that one says reaches the other, who is heard.
+    pub(crate) fn mute(&mut self, from: Pid, to: Pid, until: Now) {
+        self.cut.insert((from, to), until);
     }
 
     pub(crate) fn isolate(&mut self, pid: Pid, until: Now) {
@@ -52,17 +57,27 @@ impl Network {
     }
 
     /// From when on something sent now can pass.
-    pub(crate) fn passes_at(&self, a: Pid, b: Pid, now: Now) -> Now {
-        let cut = self.cut.get(&(a.min(b), a.max(b))).copied().unwrap_or(0);
+    pub(crate) fn passes_at(&self, from: Pid, to: Pid, now: Now) -> Now {
+        let cut = self.cut.get(&(from, to)).copied().unwrap_or(0);
         let alone = |pid| self.alone.get(&pid).copied().unwrap_or(0);
-        now.max(cut).max(alone(a)).max(alone(b))
+        now.max(cut).max(alone(from)).max(alone(to))
     }
 
-    /// When a message sent now arrives, if the connection stands.
-    pub(crate) fn arrival(&mut self, id: ConnectionId, from: Pid, now: Now, delay: Now) -> Option<(Pid, Now)> {
+    /// When a message sent now arrives, if the connection stands: behind those before it, unless it overtakes them.
+    pub(crate) fn arrival(
+        &mut self,
+        id: ConnectionId,
+        from: Pid,
+        now: Now,
+        delay: Now,
+        overtakes: bool,
+    ) -> Option<(Pid, Now)> {
         let to = self.connections.get(&id).filter(|c| c.is_up)?.other(from);
         let at = self.passes_at(from, to, now) + delay;
         let connection = self.connections.get_mut(&id)?;
+        if overtakes {
+            return Some((to, at));
+        }
         let last = &mut connection.last[usize::from(connection.ends[0] == from)];
         *last = (*last).max(at);
         Some((to, *last))

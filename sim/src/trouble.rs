@@ -40,7 +40,7 @@ impl World {
             _ => self.random.within(3000, 12_000),
         };
         let until = (self.now + length).min(self.faults.until);
-        let kind = self.random.within(0, 18);
+        let kind = self.random.within(0, 20);
         self.say(|| format!("trouble {kind} at worker {worker} until {until}"));
         match kind {
             0..=2 => self.lose_worker(worker),
@@ -103,6 +103,16 @@ impl World {
                 }
             }
             14 | 15 => self.go_away(until),
+            16 => {
+                // Nothing that one says reaches the other, which it hears; one of them may be the master.
+                let others: Vec<Pid> = live.iter().copied().chain(self.coordinator.leader).collect();
+                if let Some(other) = self.random.pick(&others).filter(|other| *other != worker) {
+                    let (from, to) = if self.random.one_in(2) { (worker, other) } else { (other, worker) };
+                    self.network.mute(from, to, until);
+                    [from, to].into_iter().for_each(|pid| self.watch.is_faulty(pid, until));
+                    self.watch.count("one was heard by another, and did not hear it");
+                }
+            }
             _ => {
                 if let Some(master) = self.coordinator.leader {
                     let orders = [Operator::Pause, Operator::Resume, Operator::Save, Operator::Stop];

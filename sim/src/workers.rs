@@ -8,6 +8,7 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Now};
 use paceline_exchange::sharing::message::PeerWord;
 
+use crate::clocks;
 use crate::hosts::{Effect, SimWorker};
 use crate::masters::{DATA, job};
 use crate::network::Pid;
@@ -35,6 +36,11 @@ impl WorkerProcess {
         Some(self.replica.inside().state.clone())
     }
 
+    /// Until when it may work, if it is this member; by its own clock.
+    pub(crate) fn lease_of(&self, member: Incarnation) -> Option<Now> {
+        self.worker.member().filter(|of| of.incarnation() == member).map(|of| of.lease_until())
+    }
+
     /// The way of the round that began with a step, if this is one of the members and still knows it.
     pub(crate) fn way_of(&self, members: &[Incarnation], iteration: u64) -> Option<u64> {
         self.worker.incarnation().filter(|incarnation| members.contains(incarnation))?;
@@ -47,7 +53,7 @@ impl WorkerProcess {
 impl World {
     pub(crate) fn start_worker(&mut self) {
         let pid = self.new_pid();
-        let mut host = SimWorker::new(self.now, pid);
+        let mut host = SimWorker::new(clocks::shows(pid, self.now), pid);
         let setup = WorkerSetup {
             token: None,
             needs_key: false,
@@ -72,7 +78,7 @@ impl World {
             self.trace.push(format!("{:>7} worker {pid}: {input}", self.now));
         }
         let Some(process) = self.workers.get_mut(&pid) else { return };
-        process.host.now = self.now;
+        process.host.now = clocks::shows(pid, self.now);
         process.worker.handle(input, &mut process.host);
         self.worker_acts(pid);
     }
@@ -85,9 +91,10 @@ impl World {
             }
             match effect {
                 Effect::Connect(link, address) => self.connect(link, pid, &address),
+                Effect::SendFirst(link, frame) => self.send(link, pid, frame, true),
                 Effect::Send(link, frame) => {
                     let is_last = self.faults.has_fragile_workers() && self.dies_of(&frame);
-                    self.send(link, pid, frame);
+                    self.send(link, pid, frame, false);
                     if is_last {
                         return self.lose_worker(pid);
                     }
@@ -112,7 +119,7 @@ impl World {
                     if task.steps().is_some_and(|steps| !steps.is_empty())
                         && let Some(lease) = process.worker.member().map(|member| member.lease_until())
                     {
-                        self.watch.may_work(self.now, pid, lease);
+                        self.watch.may_work(self.now, pid, clocks::when(pid, lease));
                     }
                     if let Some(desk) = &mut process.desk {
                         desk.push(task);

@@ -8,6 +8,7 @@ use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
 use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, StepSize};
 use paceline_exchange::{Frame, Planted};
 
+use crate::clocks;
 use crate::coordinator::Coordinator;
 use crate::faults::Faults;
 use crate::invariants::Watch;
@@ -21,6 +22,8 @@ use crate::workers::WorkerProcess;
 /// What happens to a process, or to the world.
 pub(crate) enum Happening {
     Arrives(u64, Frame),
+    /// Something long is on its way.
+    Arriving(u64),
     Opened(u64),
     Closed(u64, String),
     Wakes(Now),
@@ -204,7 +207,7 @@ impl World {
     }
 
     fn happen(&mut self, pid: Pid, happening: Happening) {
-        if let Happening::Arrives(link, _) = &happening
+        if let Happening::Arrives(link, _) | Happening::Arriving(link) = &happening
             && !self.network.connections.get(link).is_some_and(|connection| connection.is_up)
         {
             return;
@@ -276,6 +279,6 @@ impl World {
     /// A timer rings when it was asked for, or a little late.
     pub(crate) fn wake(&mut self, pid: Pid, at: Now) {
         let late = if self.random.one_in(10) { self.random.within(0, 200) } else { 0 };
-        self.at(at.max(self.now) + late, pid, Happening::Wakes(at));
+        self.at(clocks::when(pid, at).max(self.now) + late, pid, Happening::Wakes(at));
     }
 }

@@ -11,7 +11,7 @@ const SEEDS: u64 = 2000;
 const SEEDS_UNTIL_CAUGHT: u64 = 1500;
 
 /// Every one of these must have come about in the seeds of a run, whatever the rules.
-const RARE: [&str; 22] = [
+const RARE: [&str; 25] = [
     "a checkpoint could not be written",
     "a checkpoint was published",
     "a donor died",
@@ -22,7 +22,9 @@ const RARE: [&str; 22] = [
     "a master was succeeded while it stood still",
     "a run rolled back to its checkpoint",
     "a run waited for workers",
+    "a state was on its way for long",
     "a view began",
+    "a view was a tree",
     "a worker came back as another incarnation",
     "a worker died when it had sent its state to the master",
     "a worker left for an error of its own",
@@ -31,6 +33,7 @@ const RARE: [&str; 22] = [
     "an old master learnt that it was succeeded",
     "an old master was fenced",
     "examples were set aside",
+    "one was heard by another, and did not hear it",
     "the coordinator was away",
     "the master carried what two workers say",
     "two workers never reached each other again",

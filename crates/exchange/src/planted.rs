@@ -65,11 +65,13 @@ pub enum Planted {
     PutsAnybodyAbove,
     KeepsMessagesToItself,
     ForgetsBeforeAllHold,
+    ForgetsThatClocksDiffer,
 }
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 23] = [
+    pub const IN_ROUNDS: [Planted; 24] = [
+        Planted::ForgetsThatClocksDiffer,
         Planted::SumsBeforeAllBelowHaveGiven,
         Planted::KeepsTheWholeToItself,
         Planted::PutsAnybodyAbove,

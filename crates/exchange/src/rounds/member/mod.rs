@@ -277,7 +277,7 @@ impl Member {
                 self.begin(*plan, peers, holders, now);
             }
             ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
-            ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
+            ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused, self.planted),
             // What is taken alone changes the state as it goes: it is saved when that is done.
             ToMember::Save if self.steps_alone() && !self.has(Planted::SavesWithinAStep) => self.saves_when_done = true,
             ToMember::Save => self.save(),

@@ -290,7 +290,7 @@ impl Member {
 
     fn obey(&mut self, message: ToMember, now: Now) {
         match message {
-            ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused),
+            ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused, self.planted),
             ToMember::Stop { reason, rejoin } => self.end(reason, rejoin),
             ToMember::Sharing(Order::Cut { view, lost }) if view > self.view => self.cut(view, lost, now),
             ToMember::Sharing(Order::View(sharing)) if sharing.view == self.view => self.begin(*sharing, now),
