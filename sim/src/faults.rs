@@ -83,9 +83,9 @@ impl Faults {
         self.fragile_donors || self.fragile_savers
     }
 
-    /// Whether states take long to arrive, now.
-    pub(crate) fn has_slow_links(&self) -> bool {
-        self.has_slow_links
+    /// Whether states take long to arrive now.
+    pub(crate) fn has_slow_links(&self, now: Now) -> bool {
+        self.has_slow_links && now < self.until
     }
 
     /// How often something goes wrong, about.

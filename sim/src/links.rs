@@ -50,7 +50,7 @@ impl World {
 
     pub(crate) fn send(&mut self, link: u64, from: Pid, frame: Frame, overtakes: bool) {
         // A state may take seconds; whoever waits for it sees it coming.
-        let is_state = self.faults.has_slow_links() && is_state(&frame);
+        let is_state = self.faults.has_slow_links(self.now) && is_state(&frame);
         let delay = if is_state { self.random.within(200, 5000) } else { self.random.within(1, 15) };
         if let Some((to, at)) = self.network.arrival(link, from, self.now, delay, overtakes) {
             self.say(|| match Word::read(&frame) {

@@ -113,7 +113,9 @@ impl World {
         master.handle(input, &mut process.host);
         if let Some(term) = master.term() {
             let (rules, linked) = (term.rules(), term.linked().collect::<Vec<_>>());
-            self.watch.queues(self.now, "plans", rules.history_kept());
+            // The more there are, the more views come before a round can be counted.
+            let many = 1 + self.faults.workers as usize / 8;
+            self.watch.queues(self.now, "plans", rules.history_kept() / many);
             let is_over = rules.phase() == "ended" && !std::mem::replace(&mut process.is_looked_at, true);
             // Unless one was lost at last: what the others hold of it did not have to be the same any more.
             let is_settled = rules.history_kept() == 0;

@@ -139,6 +139,8 @@ pub enum ToPeer {
     },
     /// Asks for the whole result of a round.
     WantResult {
+        /// The view.
+        view: ViewNumber,
         /// The round.
         round: Round,
     },
@@ -147,8 +149,10 @@ pub enum ToPeer {
         /// The round.
         round: Round,
     },
-    /// Asks for the state after a round; members and the master are asked alike.
+    /// Asks for the state after a round.
     WantState {
+        /// The view.
+        view: ViewNumber,
         /// The round.
         round: Round,
     },

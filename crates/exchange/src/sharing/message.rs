@@ -23,7 +23,10 @@ pub enum Report {
         view: ViewNumber,
     },
     /// Wants more to do.
-    Wants,
+    Wants {
+        /// Its own steps have come this far, whether anybody holds their messages or not.
+        done: Mark,
+    },
     /// How far the own messages come that another member holds, and those that all members hold.
     Covered {
         /// Another one.

@@ -52,6 +52,11 @@ impl Lease {
         self.spans.iter().map(Span::len).sum()
     }
 
+    /// Whether somebody was lost with some of them before.
+    pub fn is_suspect(&self) -> bool {
+        self.spans.iter().any(|span| span.losses > 0)
+    }
+
     /// How many of them are done when a member has come to a mark.
     pub fn done_at(&self, mark: Mark) -> u64 {
         match self.id.cmp(&mark.lease) {

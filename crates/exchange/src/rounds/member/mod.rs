@@ -94,8 +94,8 @@ pub struct Member {
     arrived: BTreeMap<(ViewNumber, Round), Arrived>,
     /// Who was given the state of which round on the link that stands: asking again brings it no sooner.
     served: BTreeMap<Incarnation, Round>,
-    /// Who wants the state after a round that this one is about to get.
-    wanting: BTreeMap<Incarnation, Round>,
+    /// Who wants the state before a view, which has not begun here or is on its way.
+    wanting: BTreeMap<Incarnation, ViewNumber>,
     /// Peers whose link is down, since when, and whether that was told.
     down: BTreeMap<Incarnation, (Now, bool)>,
     touch: Touch,
@@ -320,7 +320,7 @@ impl Member {
         };
         self.drop_ahead();
         self.paths = Some(paths);
-        self.wanting.retain(|_, round| *round + 1 == plan.first);
+        self.wanting.retain(|_, view| *view == plan.view);
         self.down.retain(|peer, _| peers.iter().any(|(linked, _)| linked == peer));
         self.actions.push(MemberAction::Connect(peers));
         self.served.clear();
@@ -351,15 +351,15 @@ impl Member {
     }
 
     fn ask_for_what_is_missing(&mut self, now: Now) {
-        let Some(state) = self.plan.as_ref().map(|plan| plan.first - 1) else { return };
+        let Some((view, state)) = self.plan.as_ref().map(|plan| (plan.view, plan.first - 1)) else { return };
         let is_one_behind = self.completed.is_some_and(|completed| completed + 1 == state);
         let Stage::CatchingUp { holders, asked, asked_at } = &mut self.stage else { return };
         let holder = if holders.is_empty() { None } else { Some(holders[*asked % holders.len()]) };
         (*asked, *asked_at) = (*asked + 1, now);
         self.actions.push(match holder {
             None => MemberAction::AskMasterForState(state),
-            Some(holder) if is_one_behind => MemberAction::Ask(holder, ToPeer::WantResult { round: state }),
-            Some(holder) => MemberAction::Ask(holder, ToPeer::WantState { round: state }),
+            Some(holder) if is_one_behind => MemberAction::Ask(holder, ToPeer::WantResult { view, round: state }),
+            Some(holder) => MemberAction::Ask(holder, ToPeer::WantState { view, round: state }),
         });
     }
 
@@ -368,6 +368,9 @@ impl Member {
         self.stage = Stage::Active;
         let (view, round) = (self.view, self.completed.unwrap_or(0));
         self.tell(ToMaster::Done { view, round });
+        for peer in std::mem::take(&mut self.wanting).into_keys() {
+            self.serve(peer, round, false);
+        }
         // Work on this round that was begun in an older view is good if it is of the same examples.
         let mine = self.my_slice();
         if self.has(Planted::ReusesWorkOfAnotherRound) {
@@ -391,10 +394,6 @@ impl Member {
     fn catch_up(&mut self, round: Round) {
         self.completed = Some(round);
         self.arrived.retain(|(_, of), _| *of > round);
-        for (peer, _) in std::mem::take(&mut self.wanting).into_iter().filter(|(_, of)| *of == round) {
-            self.served.insert(peer, round);
-            self.actions.push(MemberAction::ServeState(peer, round));
-        }
         self.activate();
     }
 
@@ -461,7 +460,10 @@ mod tests {
         let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(plan), peers: vec![(1, "a".into())], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
-            actions.iter().filter(|a| matches!(a, MemberAction::Ask(1, ToPeer::WantState { round: 4 }))).count()
+            actions
+                .iter()
+                .filter(|a| matches!(a, MemberAction::Ask(1, ToPeer::WantState { view: 1, round: 4 })))
+                .count()
         };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         assert_eq!(asks(&member.handle(MemberEvent::MasterSaid(1, view), 0)), 1);
@@ -511,7 +513,7 @@ mod tests {
             let actions = member.handle(event, 1);
             actions.contains(&MemberAction::ServeState(2, 0))
         };
-        let asks = || MemberEvent::PeerSaid(2, ToPeer::WantState { round: 0 });
+        let asks = || MemberEvent::PeerSaid(2, ToPeer::WantState { view: 1, round: 0 });
         assert!(gives(asks()));
         assert!(!gives(asks()), "it is on its way");
         assert!(!gives(MemberEvent::PeerUp(2)));

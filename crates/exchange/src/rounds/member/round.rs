@@ -135,22 +135,15 @@ impl Member {
                 self.complete();
             }
             ToPeer::Contribution { .. } | ToPeer::Reduced { .. } => {}
-            ToPeer::WantResult { round } | ToPeer::WantState { round } if self.completed == Some(round) => {
-                // The state is as good, only longer.
-                let is_result = matches!(message, ToPeer::WantResult { .. }) && self.has_result;
-                if self.served.insert(peer, round) != Some(round) {
-                    self.actions.push(match is_result {
-                        true => MemberAction::ServeResult(peer, round),
-                        false => MemberAction::ServeState(peer, round),
-                    });
+            ToPeer::WantResult { view, round } | ToPeer::WantState { view, round } => {
+                let began = self.plan.as_ref().map_or(0, |plan| plan.view);
+                if view == began && self.completed == Some(round) {
+                    self.serve(peer, round, matches!(message, ToPeer::WantResult { .. }));
+                } else if view > began || (view == began && matches!(self.stage, Stage::CatchingUp { .. })) {
+                    self.wanting.insert(peer, view);
                 }
+                // Otherwise whoever asked asks somebody else, or is told of another view.
             }
-            // One of the tree that gets it from above, too, or hears of the view later.
-            ToPeer::WantState { round } | ToPeer::WantResult { round } if self.completed.is_none_or(|c| c < round) => {
-                self.wanting.insert(peer, round);
-            }
-            // Whoever asked asks somebody else, or is told of another view.
-            ToPeer::WantResult { .. } | ToPeer::WantState { .. } => {}
             ToPeer::Result { round } => {
                 let state = self.plan.as_ref().map(|plan| plan.first - 1);
                 let is_next = self.completed.is_some_and(|completed| completed + 1 == round) && state == Some(round);
@@ -163,6 +156,17 @@ impl Member {
             ToPeer::State { round } => self.adopt(round),
             // Of the other mode.
             ToPeer::Sharing(_) => {}
+        }
+    }
+
+    /// Gives a peer what it lacks, once on every link.
+    pub(super) fn serve(&mut self, peer: Incarnation, round: Round, is_one_behind: bool) {
+        if self.served.insert(peer, round) != Some(round) {
+            // The state is as good, only longer.
+            self.actions.push(match is_one_behind && self.has_result {
+                true => MemberAction::ServeResult(peer, round),
+                false => MemberAction::ServeState(peer, round),
+            });
         }
     }
 
@@ -288,7 +292,9 @@ impl Member {
                     Paths::Mesh { .. } | Paths::Tree { .. } => {}
                 }
             }
-            Stage::CatchingUp { .. } => self.ask_for_what_is_missing(now),
+            // What was on its way from there is lost.
+            Stage::CatchingUp { ref holders, .. } if holders.contains(&peer) => self.ask_for_what_is_missing(now),
+            Stage::CatchingUp { .. } => {}
             Stage::Still | Stage::Over => {}
         }
     }

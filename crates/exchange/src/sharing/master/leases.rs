@@ -57,7 +57,11 @@ impl Master {
         let may = matches!(self.stage, Stage::Running | Stage::Preparing { .. })
             && !self.hold.is_on()
             && self.stop_asked.is_none();
-        while let Some(member) = self.hungry.first().copied().filter(|_| may) {
+        for member in self.hungry.clone().into_iter().filter(|_| may) {
+            // What somebody died with before is taken alone: should it happen again, it is known what it was.
+            if self.is_out(member, |lease| lease.is_suspect()) {
+                continue;
+            }
             // Short leases near the end, so that nobody waits long for the last one.
             let part = self.part_of(member);
             let batch = self.sharing.share.each(part);
@@ -67,16 +71,26 @@ impl Master {
             let most = batch.saturating_mul(self.sharing.steps_per_lease).saturating_sub(out).max(batch);
             let wanted = fair.clamp(batch, most);
             let Some(spans) = self.schedule.take_some(wanted) else { return };
-            self.hungry.remove(&member);
-            self.next_lease += 1;
-            let (id, epoch, iteration) = (self.next_lease, self.schedule.epoch(), self.schedule.steps());
+            let (id, epoch, iteration) = (self.next_lease + 1, self.schedule.epoch(), self.schedule.steps());
             let lease = Lease { id, epoch, spans, iteration };
+            if lease.is_suspect() && self.is_out(member, |_| true) {
+                self.schedule.give_back(&lease.spans, false);
+                continue;
+            }
+            self.hungry.remove(&member);
+            self.next_lease = id;
             self.schedule.go_on(lease.examples(), self.step());
             if let Some(holding) = self.holdings.get_mut(&member) {
                 holding.leases.push(lease.clone());
             }
             self.order(member, Order::Lease(lease));
         }
+    }
+
+    /// Whether a member has such a lease, and is not known to have lived through it.
+    fn is_out(&self, member: Incarnation, is_such: impl Fn(&Lease) -> bool) -> bool {
+        let Some(Holding { leases, survived, .. }) = self.holdings.get(&member) else { return false };
+        leases.iter().any(|lease| lease.done_at(*survived) < lease.examples() && is_such(lease))
     }
 
     /// Examples that a member was given and nobody else is known to hold.

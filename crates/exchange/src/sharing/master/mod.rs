@@ -60,6 +60,8 @@ struct Holding {
     one: Mark,
     /// All members do.
     all: Mark,
+    /// It has taken the steps up to here and lived.
+    survived: Mark,
 }
 
 /// A member that is gone, until all others have the same of it.
@@ -290,8 +292,9 @@ impl Master {
         match report {
             Report::Holds { view, has_state, have } => self.take_holds(member, view, has_state, have, now),
             Report::CaughtUp { view } => self.take_caught_up(member, view),
-            Report::Wants => {
-                if self.holdings.contains_key(&member) {
+            Report::Wants { done } => {
+                if let Some(holding) = self.holdings.get_mut(&member) {
+                    holding.survived = holding.survived.max(done);
                     self.hungry.insert(member);
                 }
             }

@@ -36,7 +36,7 @@ fn three() -> Master {
     }
     for member in 1..=3 {
         says(&mut master, member, Report::CaughtUp { view });
-        says(&mut master, member, Report::Wants);
+        says(&mut master, member, Report::Wants { done: Mark::default() });
     }
     master
 }
@@ -120,6 +120,6 @@ fn nobody_holds_more_than_a_whole_lease() {
     // Two of the four are held by another.
     let covered = Mark { lease, examples: 2 };
     says(&mut master, 1, Report::Covered { one: covered, all: Mark::default() });
-    says(&mut master, 1, Report::Wants);
+    says(&mut master, 1, Report::Wants { done: Mark::default() });
     assert_eq!(out(&master) - 2, 4);
 }

@@ -158,8 +158,10 @@ impl Master {
             }
             again += end - done;
             self.schedule.slow_down(end - done, self.step());
-            // What killed it, if anything it held did, is in the first lease that it had not done with.
-            let spans = self.schedule.give_back(&lease.part(done, end), std::mem::take(&mut to_blame));
+            // What killed it, if anything it held did, is in the first lease that it is not known to have lived through.
+            let is_first = lease.done_at(lost.holding.survived) < lease.examples();
+            let is_blamed = is_first && std::mem::take(&mut to_blame);
+            let spans = self.schedule.give_back(&lease.part(done, end), is_blamed);
             if !spans.is_empty() {
                 aside.push((lease.epoch, spans));
             }
@@ -201,10 +203,11 @@ impl Master {
             self.tell(Told::RolledBack { to: round, from: self.counted, aside });
         }
         let held = |lost: &Lost| {
-            let Holding { leases, one, .. } = &lost.holding;
-            let lease = leases.iter().find(|lease| lease.done_at(*one) < lease.examples())?;
+            let Holding { leases, one, survived, .. } = &lost.holding;
+            let done = (*one).max(*survived);
+            let lease = leases.iter().find(|lease| lease.done_at(done) < lease.examples())?;
             // The checkpoint may have some of it, from others that were lost.
-            Some((lease.epoch, rest.not_taken(lease.epoch, &lease.part(lease.done_at(*one), lease.examples()))))
+            Some((lease.epoch, rest.not_taken(lease.epoch, &lease.part(lease.done_at(done), lease.examples()))))
         };
         let held = lost.values().filter(|lost| lost.to_blame).filter_map(held);
         let mut held: Vec<(u64, Span)> =

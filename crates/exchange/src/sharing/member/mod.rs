@@ -136,6 +136,8 @@ pub struct Member {
     begun: u64,
     issued: VecDeque<Issued>,
     has_asked_for_more: bool,
+    /// How far the own steps had come when that was last told.
+    told_done: Mark,
     /// Whether a step has ended since peers were last told what is held of theirs.
     has_stepped: bool,
     /// How far the own messages are held by another, and by all; and what of that was told.
@@ -188,6 +190,7 @@ impl Member {
             begun: 0,
             issued: VecDeque::new(),
             has_asked_for_more: false,
+            told_done: Mark::default(),
             has_stepped: false,
             one: Have::default(),
             all: Have::default(),

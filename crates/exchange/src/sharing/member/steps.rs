@@ -16,9 +16,13 @@ impl Member {
             return;
         }
         while self.issued.len() < AHEAD && self.leaving.is_none() && self.is_near() && self.step() {}
-        if self.left() <= LOW * self.batch() && !self.has_asked_for_more && self.leaving.is_none() {
+        let is_low = self.left() <= LOW * self.batch() && self.leaving.is_none();
+        // It may be waited for before more is given.
+        let has_news = self.leases.is_empty() && self.issued.is_empty() && self.done > self.told_done;
+        if is_low && (!self.has_asked_for_more || has_news) {
             self.has_asked_for_more = true;
-            self.report(Report::Wants);
+            self.told_done = self.done;
+            self.report(Report::Wants { done: self.done });
         }
         // What was done while nobody took messages, and no step is left to tell it with.
         if self.is_idle() && self.uncovered > 0 && self.may_send() && !self.has(Planted::NeverTellsTheRest) {
