@@ -11,6 +11,18 @@ fn through_a_zookeeper_nobody_needs_an_address() {
     let coordinator = format!("zk://{}/paceline/through-{}", server.address(), std::process::id());
     let mut master = master(folder.path(), &["--coordinator", &coordinator, "--min-workers", "2"]);
     master.wait_for("listening");
+    let open = [
+        "worker",
+        "--coordinator",
+        &coordinator,
+        "--listen",
+        "0.0.0.0:0",
+        "--advertise",
+        "127.0.0.1",
+        "--patience",
+        "1",
+    ];
+    run(folder.path(), &open).refused(1, &["speaks without TLS", "`--listen`"]);
     let workers = [(); 2].map(|()| worker(folder.path(), &["--coordinator", &coordinator]));
     ended_well(master, 20);
     workers.into_iter().for_each(|worker| drop(left_well(worker)));

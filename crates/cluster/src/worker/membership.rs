@@ -112,7 +112,7 @@ pub(super) struct Membership {
     pub(super) leaving: Option<Now>,
     /// When it looks whether another one leads, should this master be silent; none while it does.
     looks_around: Option<Now>,
-    /// Whether the token may be shown only to one whose certificate says that it is the master.
+    /// Whether it joins only one whose certificate says that it is the master.
     pub(super) expects_master: bool,
     /// What it has made up for the master to prove that it knows the token.
     pub(super) nonce: String,

@@ -134,9 +134,15 @@ impl WorkerLoop {
                 host.tell(&WorkerEvent::Finished { reason: "asked to go".into() });
                 return Ok(Some(()));
             }
-            Input::Found(Ok(Some(found))) => self.join(found, host)?,
-            Input::Found(Ok(None)) => {
-                let reason = "no master has told that it leads a run".to_owned();
+            Input::Found(Ok(Some(found))) if found.key.is_some() || !self.setup.needs_key => self.join(found, host)?,
+            Input::Found(Ok(found)) => {
+                let reason = match found {
+                    None => "no master has told that it leads a run".to_owned(),
+                    Some(Found { address, .. }) => format!(
+                        "the master at `{address}` speaks without TLS, and this worker listens to other machines: let the \
+                         master listen to them, too (`--listen`)"
+                    ),
+                };
                 if is_hopeless {
                     return Err(ClusterError::NoMaster { address: self.setup.place.clone(), reason });
                 }
@@ -172,17 +178,10 @@ impl WorkerLoop {
     }
 
     fn join(&mut self, found: Found, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
-        // Members have certificates of the same authority; only the master may see the token.
+        // Members have certificates of the same authority; only the master is joined.
         let expects_master = found.key.is_some();
-        match found.key {
-            Some(key) => host.links().set_trust(Trust::joining(key)?),
-            None if self.setup.needs_key => {
-                let reason = "the master speaks without TLS, and this worker listens to other machines: \
-                              let the master listen to them, too (`--listen`)";
-                self.wait(reason, host);
-                return Ok(());
-            }
-            None => {}
+        if let Some(key) = found.key {
+            host.links().set_trust(Trust::joining(key)?);
         }
         let (job, former) = (std::mem::take(&mut self.job), self.former.take());
         let mut membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
