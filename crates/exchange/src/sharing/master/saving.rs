@@ -40,6 +40,11 @@ impl Master {
         let is_news = round > of || found < saved || (round < of && found == saved);
         if !is_good || !is_news || self.saving.is_busy() {
             self.actions.push(MasterAction::Discard(round));
+            if is_good && self.stop_asked.is_some() && !self.saving.is_busy() {
+                // Nobody who is left holds more than the last checkpoint.
+                self.count_the_checkpoint();
+                return self.end(None);
+            }
             return self.end_if_done();
         }
         for (origin, have) in vector {
@@ -87,15 +92,21 @@ impl Master {
         }
     }
 
+    /// What counts is what the checkpoint has, whatever was lost since with all who held it.
+    fn count_the_checkpoint(&mut self) {
+        let (to, from, aside) = (self.saving.round(), self.counted, self.saving.rest().set_aside());
+        if to != from {
+            self.tell(Told::RolledBack { to, from, aside });
+            self.counted = to;
+        }
+    }
+
     /// Too few are here. Ends if the newest checkpoint is the last, or if the end was asked for and the master holds no newer state.
     pub(super) fn end_if_saved(&mut self) {
-        let (of, rest) = (self.saving.round(), self.saving.rest().clone());
-        if rest.is_done() && self.counted != of {
-            // What was lost since with all who held it is in the checkpoint.
-            self.tell(Told::RolledBack { to: of, from: self.counted, aside: rest.set_aside() });
-            self.counted = of;
+        if self.saving.rest().is_done() {
+            self.count_the_checkpoint();
         }
-        if rest.is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
+        if self.saving.rest().is_done() || (self.stop_asked.is_some() && !self.saving.is_busy()) {
             self.end(None);
         }
     }
