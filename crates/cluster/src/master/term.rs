@@ -231,7 +231,7 @@ impl Term {
     pub(super) fn handle(&mut self, input: Input, host: &mut dyn MasterHost) -> Result<Option<Outcome>, ClusterError> {
         let now = host.now();
         let ignores = Planted::JudgesSilenceAfterItWasAway.is(self.setup.planted);
-        if now > self.wakes_at() + AWAY && self.ended.is_none() && !ignores {
+        if now > self.wakes_at() + AWAY && !ignores {
             // Whoever was away itself knows nothing about who was silent.
             self.feed(MasterEvent::WasAway, host)?;
         }
