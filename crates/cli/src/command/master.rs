@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let token = arguments.token_file.as_deref().map(read_token).transpose()?;
     let silence_limit = seconds("--silence-limit", arguments.silence_limit)?;
     let hours = arguments.certificate_hours;
-    if !(hours >= 0.001 && hours <= 87_600.0) {
+    if !(0.001..=87_600.0).contains(&hours) {
         bail!("expected `--certificate-hours` from 0.001 to 87600, found {hours}");
     }
     let options = LeadOptions {
