@@ -587,6 +587,33 @@ fn with_tls_a_master_that_was_killed_is_known_again_by_its_workers() {
     worker.kill();
 }
 
+/// One that stays holds more than the last checkpoint, which is at the end of an epoch.
+#[test]
+fn a_run_that_waits_for_workers_is_stopped_with_all_that_they_hold() {
+    for mode in ["sync", "shared"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = ["--set", "train.epochs=100000", "--set", "data.global_batch=2"];
+        let arguments = [&["--mode", mode, "--min-workers", "2"][..], &settings].concat();
+        let mut first = master(folder.path(), &arguments);
+        let address = address(&mut first);
+        let mut workers =
+            vec![worker(folder.path(), &["--join", &address]), worker(folder.path(), &["--join", &address])];
+        let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
+        let mut step = first.wait_for("step")["iteration"].as_u64().expect("a number");
+        while step <= saved {
+            step = first.wait_for("step")["iteration"].as_u64().expect("a number");
+        }
+        workers.remove(0).kill();
+        first.wait_for("waiting");
+        first.interrupt();
+        let (status, events, errors) = first.end();
+        assert_eq!(status, Some(130), "{mode}: {errors}");
+        let last = named(&events, "checkpoint").last().and_then(|event| event["iteration"].as_u64());
+        assert!(last >= Some(step), "{mode}: step {step} was told, and {last:?} saved");
+        workers.into_iter().for_each(|worker| drop(worker.end()));
+    }
+}
+
 #[test]
 fn certificates_are_renewed_before_they_run_out() {
     let folder = tempfile::tempdir().expect("a folder");

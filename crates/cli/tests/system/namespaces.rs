@@ -145,6 +145,38 @@ fn a_run_over_three_hosts_survives_pulled_cables_and_a_link_that_is_cut() {
     workers.into_iter().for_each(|worker| drop(worker.kill()));
 }
 
+/// Three workers on each of two hosts that lose each other: nine links are broken at once, and mended together.
+#[test]
+fn many_links_that_break_at_once_are_mended_together() {
+    let hosts = Hosts::new(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let listen = format!("{}:0", address(0));
+    let usual = ["master", "--events", "json", "--output", "run", "--listen", &listen, "--silence-limit", "3"];
+    let settings = ["--min-workers", "6", "--set", "train.epochs=100000", "--set", "data.global_batch=24"];
+    let mut master = hosts.start(0, folder.path(), &[&usual[..], &settings].concat());
+    let join = master.wait_for("listening")["join"].as_str().expect("a join string").to_owned();
+    let workers = [1, 1, 1, 2, 2, 2]
+        .map(|host| hosts.start(host, folder.path(), &["worker", "--slots", "1", "--events", "json", "--join", &join]));
+    master.wait_for("epoch");
+    hosts.cut(1, 2);
+    let mut views = Vec::new();
+    while !views.iter().any(|view: &Value| view["reason"].as_str().is_some_and(|why| why.contains("the master"))) {
+        views.push(master.wait_for("view"));
+    }
+    let pairs = |view: &Value| view["reason"].as_str().map_or(0, |why| why.matches("do not reach each other").count());
+    assert!(views.iter().map(pairs).max() > Some(4), "{views:?}");
+    // Whatever is left to mend, it goes on.
+    let epoch = master.wait_for("epoch")["epoch"].as_u64().expect("a number");
+    while master.wait_for("epoch")["epoch"].as_u64() <= Some(epoch) {}
+    master.interrupt();
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(130), "{errors}");
+    assert!(named(&events, "worker_lost").is_empty(), "{events:?}");
+    let again = named(&events, "view").iter().filter(|view| pairs(view) > 0).count();
+    assert!(again < 9, "nine pairs took {again} views");
+    workers.into_iter().for_each(|worker| drop(worker.kill()));
+}
+
 /// Nobody gives an address: a ZooKeeper on one host says where the master is on another, and workers reach each other.
 #[test]
 fn workers_on_several_hosts_find_their_master_and_each_other_through_a_zookeeper() {
