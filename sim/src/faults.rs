@@ -73,6 +73,30 @@ impl Faults {
         }
     }
 
+    /// Nothing goes wrong; a view of more than so many of these workers is a tree.
+    pub(crate) fn none(workers: u64, mesh_limit: usize) -> Self {
+        Self {
+            until: 0,
+            workers,
+            min_workers: 1,
+            save_every: None,
+            max_ahead: 3,
+            every: Now::MAX / 4,
+            killer: None,
+            fragile_donors: false,
+            fragile_masters: false,
+            fragile_savers: false,
+            leaves_a_bad_edge: false,
+            overlap: false,
+            straggler_limit: None,
+            has_stragglers: false,
+            has_unequal_slots: false,
+            has_clumsy_workers: false,
+            has_slow_links: false,
+            mesh_limit,
+        }
+    }
+
     /// Whether two workers do not reach each other from the end of all other faults on.
     pub(crate) fn leaves_a_bad_edge(&self) -> bool {
         self.leaves_a_bad_edge

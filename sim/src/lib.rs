@@ -10,11 +10,13 @@
 //! - `hosts`: what the loops take for their surroundings. `replica`, `numbers`: what computes.
 //! - `network`, `links`: connections are ordered streams; what is reset loses all but a beginning.
 //! - `faults`, `trouble`: what goes wrong, and when. `clocks`: every process has its own.
+//! - [`Crowd`]: many members and hardly a fault, to count what is said.
 //! - [`replay()`]: what real runs recorded.
 //! - [`invariants`]: what must hold, one file each.
 
 mod clocks;
 mod coordinator;
+mod crowd;
 mod faults;
 mod hosts;
 pub mod invariants;
@@ -30,6 +32,7 @@ mod trouble;
 mod workers;
 mod world;
 
+pub use crowd::Crowd;
 pub use faults::Faults;
 pub use replay::{Replayed, replay};
 pub use world::{Outcome, Rare, Rules, World};

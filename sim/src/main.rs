@@ -1,11 +1,11 @@
-//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--shared] [--plant NAME] [--replay FILE]`.
+//! Runs seeds, or replays one: `cargo run --release -p paceline-sim -- [--seed N [--trace]] [--from N --seeds N] [--shared] [--plant NAME] [--replay FILE] [--crowd N [--mesh-limit N]]`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
 use std::process::ExitCode;
 
-use paceline_exchange::Planted;
-use paceline_sim::{Rare, Rules, World};
+use paceline_exchange::{MESH_LIMIT, Planted};
+use paceline_sim::{Crowd, Rare, Rules, World};
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<String>) -> Result<bool, String> {
     let (mut seed, mut from, mut seeds, mut is_traced, mut planted) = (None, 0, 2000, false, None);
-    let mut rules = Rules::Rounds;
+    let (mut rules, mut crowd, mut mesh_limit) = (Rules::Rounds, None, MESH_LIMIT);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -38,6 +38,8 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
                 println!("{} events of {} machines gave the same actions again", found.events, found.machines);
                 return Ok(true);
             }
+            "--crowd" => crowd = Some(number()?),
+            "--mesh-limit" => mesh_limit = number()? as usize,
             "--trace" => is_traced = true,
             "--shared" => rules = Rules::Sharing,
             "--plant" => {
@@ -49,10 +51,14 @@ fn run(arguments: Vec<String>) -> Result<bool, String> {
             }
             other => {
                 return Err(format!(
-                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--shared`, `--from N`, `--seeds N`, `--plant NAME` or `--replay FILE`"
+                    "unknown option `{other}`; expected `--seed N`, `--trace`, `--shared`, `--from N`, `--seeds N`, `--plant NAME`, `--replay FILE`, `--crowd N` or `--mesh-limit N`"
                 ));
             }
         }
+    }
+    if let Some(members) = crowd {
+        println!("{members} members: {:?}", Crowd::of(rules, members, mesh_limit)?);
+        return Ok(true);
     }
     let mut rare = Rare::new();
     for seed in seed.map_or(from..from + seeds, |seed| seed..seed + 1) {

@@ -1,7 +1,7 @@
 //! What a master's loop wants, carried out.
 
 use paceline_cluster::coordination::RunStage;
-use paceline_cluster::loops::{MasterInput, MasterLoop, MasterSetup, Record};
+use paceline_cluster::loops::{MasterInput, MasterLoop, MasterSetup, Record, Term};
 use paceline_cluster::tracker::Board;
 use paceline_cluster::wire::JobText;
 use paceline_exchange::rounds::message::DataProof;
@@ -32,6 +32,11 @@ pub(crate) struct MasterProcess {
 }
 
 impl MasterProcess {
+    /// The term that it leads.
+    pub(crate) fn term(&self) -> Option<&Term> {
+        self.master.as_ref().and_then(MasterLoop::term)
+    }
+
     /// What its rules are at.
     pub(crate) fn phase(&self) -> Option<String> {
         let term = self.master.as_ref()?.term()?;

@@ -154,7 +154,7 @@ impl World {
         now.into_iter().for_each(|incarnation| self.watch.is_called(incarnation, pid));
         if let Some(member) = process.worker.member() {
             // Messages are kept of every origin, and of a few that are lost.
-            let origins = if self.rules == Rules::Sharing { 12 } else { 1 };
+            let origins = if self.rules == Rules::Sharing { 12.max(2 * self.faults.workers as usize) } else { 1 };
             self.watch.queues(self.now, "rounds or messages of an origin", member.history_kept() / origins);
         }
         let wakes = process.worker.wakes_at().unwrap_or(Now::MAX);

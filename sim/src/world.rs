@@ -116,6 +116,10 @@ pub struct World {
     pub(crate) stop_asked: Option<StopAsked>,
     pub(crate) is_traced: bool,
     pub(crate) trace: Vec<String>,
+    /// Frames that were sent, and their bytes.
+    pub(crate) said: (u64, u64),
+    /// Frames that a master sent or was sent.
+    pub(crate) said_to_master: u64,
 }
 
 impl World {
@@ -130,7 +134,25 @@ impl World {
         let share = if rules == Rules::Sharing { StepSize::Each(2) } else { share };
         let work = Schedule::new(random.within(40, 300), random.within(1, 4), share);
         let work = work.in_rounds_of(if rules == Rules::Sharing { 1 } else { random.within(1, 4) });
-        let mut world = Self {
+        let mut world = Self::empty(rules, random, faults, work);
+        world.planted = planted;
+        // Sometimes a standby from the start.
+        for _ in 0..world.random.within(1, 3) {
+            let delay = world.random.within(0, 500);
+            world.after(delay, NOBODY, Happening::StartMaster);
+        }
+        for _ in 0..world.faults.workers {
+            let delay = world.random.within(0, 600);
+            world.after(delay, NOBODY, Happening::StartWorker);
+        }
+        let first = world.random.within(200, 2000);
+        world.after(first, NOBODY, Happening::Trouble);
+        world
+    }
+
+    /// Nobody is there yet.
+    pub(crate) fn empty(rules: Rules, random: Random, faults: Faults, work: Schedule) -> Self {
+        Self {
             now: 0,
             queue: BinaryHeap::new(),
             happenings: BTreeMap::new(),
@@ -147,25 +169,15 @@ impl World {
             watch: Watch::new(work.clone(), 0, rules == Rules::Sharing),
             work,
             faults,
-            planted,
+            planted: None,
             rules,
             has_ended: false,
             stop_asked: None,
             is_traced: false,
             trace: Vec::new(),
-        };
-        // Sometimes a standby from the start.
-        for _ in 0..world.random.within(1, 3) {
-            let delay = world.random.within(0, 500);
-            world.after(delay, NOBODY, Happening::StartMaster);
+            said: (0, 0),
+            said_to_master: 0,
         }
-        for _ in 0..world.faults.workers {
-            let delay = world.random.within(0, 600);
-            world.after(delay, NOBODY, Happening::StartWorker);
-        }
-        let first = world.random.within(200, 2000);
-        world.after(first, NOBODY, Happening::Trouble);
-        world
     }
 
     /// Keeps every line of what happens.
@@ -176,34 +188,37 @@ impl World {
 
     /// Runs to the end.
     pub fn run(mut self) -> Outcome {
-        while let Some(Reverse((at, id, pid))) = self.queue.pop() {
-            self.now = self.now.max(at);
-            if self.has_ended || self.watch.violation.is_some() {
-                break;
-            }
+        while !self.has_ended && self.watch.violation.is_none() && self.advance() {
             if self.now > self.faults.until + PATIENCE {
                 let phases: Vec<String> = self.masters.values().filter_map(MasterProcess::phase).collect();
                 let late = format!("the run has not ended {PATIENCE} ms after the last fault; masters: {phases:?}");
                 self.watch.fail(self.now, late);
-                break;
-            }
-            if let Some(resumes) = self.paused.get(&pid).copied() {
-                if resumes > self.now {
-                    // Order is kept: the number of the happening stays.
-                    self.queue.push(Reverse((resumes, id, pid)));
-                    continue;
-                }
-                self.paused.remove(&pid);
-            }
-            let Some(happening) = self.happenings.remove(&id) else { continue };
-            if !self.dead.contains(&pid) {
-                self.happen(pid, happening);
             }
         }
         if self.watch.violation.is_none() && !self.has_ended {
             self.watch.fail(self.now, "nothing happens any more, and the run has not ended".into());
         }
         Outcome { violation: self.watch.violation, rare: self.watch.rare, time: self.now, trace: self.trace }
+    }
+
+    /// Lets the next thing happen; false when there is none.
+    pub(crate) fn advance(&mut self) -> bool {
+        let Some(Reverse((at, id, pid))) = self.queue.pop() else { return false };
+        self.now = self.now.max(at);
+        if let Some(resumes) = self.paused.get(&pid).copied() {
+            if resumes > self.now {
+                // Order is kept: the number of the happening stays.
+                self.queue.push(Reverse((resumes, id, pid)));
+                return true;
+            }
+            self.paused.remove(&pid);
+        }
+        if let Some(happening) = self.happenings.remove(&id)
+            && !self.dead.contains(&pid)
+        {
+            self.happen(pid, happening);
+        }
+        true
     }
 
     fn happen(&mut self, pid: Pid, happening: Happening) {
