@@ -20,8 +20,8 @@ pub(crate) struct Store {
     pub model: Option<State>,
     /// The last state that was to be written, and what was left behind it.
     tried: Option<(u64, Round, Schedule)>,
-    /// Who could not write a checkpoint last, and when it was told so.
-    failed: Option<(Pid, Now)>,
+    /// Who could not write a checkpoint last, in which term, and when it was told so.
+    failed: Option<(Pid, u64, Now)>,
 }
 
 impl World {
@@ -80,11 +80,12 @@ impl World {
                 },
             }
         }
-        if self.store.failed.is_some_and(|(by, at)| by == pid && self.now < at + 900) {
+        let is_the_same = |(by, term, at)| by == pid && term == checkpoint.term && self.now < at + 900;
+        if self.store.failed.is_some_and(is_the_same) {
             self.watch.fail(self.now, "a checkpoint that could not be written was tried again at once".into());
         }
         let saved = if self.disk_fails() {
-            self.store.failed = Some((pid, self.now + delay));
+            self.store.failed = Some((pid, checkpoint.term, self.now + delay));
             self.watch.count("a checkpoint could not be written");
             Err("no space is left".to_owned())
         } else {
