@@ -100,7 +100,8 @@ mod tests {
     fn a_tree_says_as_much_for_each_member_however_many_they_are() {
         for rules in [Rules::Rounds, Rules::Sharing] {
             let [few, many] = [20, 80].map(|members| Crowd::of(rules, members, 16).expect("a crowd"));
-            assert!(few.links <= 4 && many.links <= 4, "{few:?} {many:?}");
+            // The master, three neighbours, and a few of the last view that are about to close.
+            assert!(few.links <= 8 && many.links <= 8, "{few:?} {many:?}");
             let each = |crowd: &Crowd, members: u64| crowd.of_a_round.0 / members;
             let grows = if rules == Rules::Sharing { 5 } else { 1 };
             assert!(each(&many, 80) <= grows * each(&few, 20) + 2, "{few:?} {many:?}");
