@@ -17,3 +17,4 @@ mod predict;
 mod resume;
 mod status;
 mod train;
+mod trust;
