@@ -54,6 +54,19 @@ impl Gathering {
     }
 }
 
+/// Reasons beyond so many bytes are not listed.
+const LONGEST_REASON: usize = 500;
+const AND_OTHERS: &str = "; and others";
+
+/// One more reason for a view.
+pub(crate) fn add_reason(reason: &mut String, more: &str) {
+    match reason.len() < LONGEST_REASON {
+        true => *reason = format!("{reason}; {more}"),
+        false if reason.ends_with(AND_OTHERS) => {}
+        false => reason.push_str(AND_OTHERS),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ mod tree;
 
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use edges::{Edges, Remedy};
-pub(crate) use gathering::Gathering;
+pub(crate) use gathering::{Gathering, add_reason};
 pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, LEFT, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;

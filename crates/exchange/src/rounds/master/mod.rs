@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
@@ -164,6 +164,7 @@ impl Master {
             self.hold.look(self.options.silence_limit, now);
             self.find_silent(now);
             self.repair(now);
+            self.begin_if_all_are_frozen();
             self.save_again(now);
             self.wait_for_enough(now);
             self.set_timer(now);
@@ -208,7 +209,6 @@ impl Master {
                     frozen.insert(member, completed);
                     let round = completed.unwrap_or(0) + 1;
                     contributed.extend(heard.into_iter().map(|by| (round, by)));
-                    self.begin_if_all_are_frozen();
                 }
             }
             ToMaster::Done { view, round } => {
@@ -252,9 +252,18 @@ impl Master {
             .push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes }));
         self.actions.push(MasterAction::Close(member));
         let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
-        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && was_ready;
-        if in_view || is_awaited {
-            self.prepare(format!("worker {member} was lost: {reason}"), now);
+        let why = format!("worker {member} was lost: {reason}");
+        let has_enough = self.has_enough();
+        match &mut self.stage {
+            _ if !was_ready => {}
+            // The others have frozen, or will: one less is waited for.
+            Stage::Preparing { frozen, reason, .. } if has_enough => {
+                frozen.remove(&member);
+                add_reason(reason, &why);
+            }
+            Stage::Preparing { .. } => self.prepare(why, now),
+            _ if in_view => self.prepare(why, now),
+            _ => {}
         }
     }
 

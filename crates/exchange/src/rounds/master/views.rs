@@ -15,9 +15,7 @@ impl Master {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        let ready = self.roster.ready().len();
-        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
-        if ready < needed {
+        if !self.has_enough() {
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
@@ -35,9 +33,15 @@ impl Master {
         self.stage = Stage::Preparing { reason, frozen: BTreeMap::new(), contributed: BTreeSet::new() };
     }
 
+    /// Whether a view of those who are here can begin.
+    pub(super) fn has_enough(&self) -> bool {
+        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
+        self.roster.ready().len() >= needed
+    }
+
     pub(super) fn begin_if_all_are_frozen(&mut self) {
-        let members = self.roster.ready();
         let Stage::Preparing { frozen, reason, contributed } = &self.stage else { return };
+        let members = self.roster.ready();
         if !members.iter().all(|member| frozen.contains_key(member)) {
             return;
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting};
+use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -39,6 +39,8 @@ enum Stage {
     Preparing {
         reason: String,
         holds: BTreeMap<Incarnation, Holds>,
+        /// Whether more were lost since.
+        is_outdated: bool,
     },
     /// A view is at work.
     Running,
@@ -238,6 +240,7 @@ impl Master {
             self.repair(now);
             self.actions.extend(self.saving.try_again(now));
             self.begin_when_gathered(now);
+            self.begin_if_all_have_answered(now);
             self.wait_for_enough(now);
             self.go_on();
             self.set_timer(now);
@@ -280,7 +283,7 @@ impl Master {
                 let paused = self.hold.is_on() || matches!(self.stage, Stage::Waiting(_));
                 self.send(member, ToMember::Renew { beat, paused });
             }
-            ToMaster::Sharing(report) => self.hear_report(member, report, now),
+            ToMaster::Sharing(report) => self.hear_report(member, report),
             ToMaster::Unreachable { view, peer } => self.blame_edge(view, member, peer, now),
             ToMaster::Leave => self.lose(member, LEFT.into(), Fault::Goes, now),
             // Of the other modes.
@@ -288,9 +291,9 @@ impl Master {
         }
     }
 
-    fn hear_report(&mut self, member: Incarnation, report: Report, now: Now) {
+    fn hear_report(&mut self, member: Incarnation, report: Report) {
         match report {
-            Report::Holds { view, has_state, have } => self.take_holds(member, view, has_state, have, now),
+            Report::Holds { view, has_state, have } => self.take_holds(member, view, has_state, have),
             Report::CaughtUp { view } => self.take_caught_up(member, view),
             Report::Wants { done } => {
                 if let Some(holding) = self.holdings.get_mut(&member) {
@@ -366,9 +369,19 @@ impl Master {
             let to_blame = fault == Fault::ToBlame;
             self.lost.insert(member, Lost { to_blame, holding, returned: None });
         }
-        let is_awaited = matches!(self.stage, Stage::Preparing { .. }) && was_ready;
-        if self.members.contains(&member) || is_awaited {
-            self.prepare(format!("worker {member} was lost: {reason}"), now);
+        let why = format!("worker {member} was lost: {reason}");
+        let has_enough = self.has_enough();
+        match &mut self.stage {
+            _ if !was_ready => {}
+            // When the others have answered they are asked once more, about all who were lost meanwhile.
+            Stage::Preparing { holds, reason, is_outdated } if has_enough => {
+                holds.remove(&member);
+                *is_outdated = true;
+                add_reason(reason, &why);
+            }
+            Stage::Preparing { .. } => self.prepare(why, now),
+            _ if self.members.contains(&member) => self.prepare(why, now),
+            _ => {}
         }
     }
 

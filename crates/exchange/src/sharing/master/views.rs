@@ -16,9 +16,7 @@ impl Master {
         if self.stage == Stage::Ended {
             return;
         }
-        let ready = self.roster.ready();
-        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
-        if ready.len() < needed {
+        if !self.has_enough() {
             if !matches!(self.stage, Stage::Waiting(_)) {
                 self.stage = Stage::Waiting(Waiting::new(now));
             }
@@ -31,12 +29,18 @@ impl Master {
             let _ = self.edges.fail(a, b, self.planted);
         }
         let lost: Vec<Incarnation> = self.lost.keys().copied().collect();
-        for member in ready {
+        for member in self.roster.ready() {
             self.order(member, Order::Cut { view: self.view, lost: lost.clone() });
         }
         self.caught_up.clear();
         self.asked = None;
-        self.stage = Stage::Preparing { reason, holds: BTreeMap::new() };
+        self.stage = Stage::Preparing { reason, holds: BTreeMap::new(), is_outdated: false };
+    }
+
+    /// Whether a view of those who are here can begin.
+    pub(super) fn has_enough(&self) -> bool {
+        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
+        self.roster.ready().len() >= needed
     }
 
     pub(super) fn take_holds(
@@ -45,24 +49,31 @@ impl Master {
         view: ViewNumber,
         has_state: bool,
         have: Vec<(Incarnation, Have, Sequence)>,
-        now: Now,
     ) {
-        let ready = self.roster.ready();
-        let Stage::Preparing { reason, holds } = &mut self.stage else { return };
+        let Stage::Preparing { holds, .. } = &mut self.stage else { return };
         if view != self.view {
             return;
         }
         let have = have.into_iter().map(|(lost, have, from)| (lost, (have, from))).collect();
         holds.insert(member, Holds { has_state, have });
-        if ready.iter().all(|member| holds.contains_key(member)) {
-            let (reason, holds) = (reason.clone(), holds.clone());
-            match self.out_of_reach(&holds) {
-                Some((member, lost)) => {
-                    let reason = format!("it lacks messages of worker {lost} that nobody keeps any more");
-                    self.lose(member, reason, Fault::None, now);
-                }
-                None => self.begin(ready, &holds, reason),
+    }
+
+    pub(super) fn begin_if_all_have_answered(&mut self, now: Now) {
+        let Stage::Preparing { reason, holds, is_outdated } = &self.stage else { return };
+        let ready = self.roster.ready();
+        if !ready.iter().all(|member| holds.contains_key(member)) {
+            return;
+        }
+        let (reason, holds) = (reason.clone(), holds.clone());
+        if *is_outdated {
+            return self.prepare(reason, now);
+        }
+        match self.out_of_reach(&holds) {
+            Some((member, lost)) => {
+                let reason = format!("it lacks messages of worker {lost} that nobody keeps any more");
+                self.lose(member, reason, Fault::None, now);
             }
+            None => self.begin(ready, &holds, reason),
         }
     }
 
