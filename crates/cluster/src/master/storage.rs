@@ -30,6 +30,11 @@ impl Storage {
             return Ok(());
         }
         let path = self.folder.join(FILE);
+        // A master that takes over finds it there, also on a disk that is full.
+        if is_number(&std::fs::read_to_string(&path), run) {
+            self.marked = Some(run);
+            return Ok(());
+        }
         let beside = self.folder.join(format!(".{FILE}.{}", std::process::id()));
         let written = std::fs::write(&beside, format!("{run:016x}\n")).and_then(|()| std::fs::rename(&beside, &path));
         written.map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
@@ -41,7 +46,7 @@ impl Storage {
     pub(super) fn check(&mut self, run: u64) -> Result<(), ClusterError> {
         let path = self.folder.join(FILE);
         let found = std::fs::read_to_string(&path);
-        if found.as_ref().is_ok_and(|text| text.trim() == format!("{run:016x}")) {
+        if is_number(&found, run) {
             self.missed = None;
             return Ok(());
         }
@@ -59,4 +64,8 @@ impl Storage {
         };
         Err(ClusterError::OtherStorage { path, run: format!("{run:016x}"), found })
     }
+}
+
+fn is_number(found: &std::io::Result<String>, run: u64) -> bool {
+    found.as_ref().is_ok_and(|text| text.trim() == format!("{run:016x}"))
 }
