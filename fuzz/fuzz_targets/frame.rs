@@ -31,7 +31,7 @@ fn judge(stream: &[u8], limit: usize, piece: usize) {
 
     let mut again = Vec::new();
     for frame in &frames {
-        assert!(frame.body.len() <= limit);
+        assert!(frame.body.len() <= limit as u64);
         let start = again.len();
         frame.write(&mut again);
         // The minor version may be newer, and the checksum with it.

@@ -1,12 +1,12 @@
 //! Surroundings that do nothing by themselves: what a loop wants is kept in order, and the world carries it out.
 
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline_cluster::loops::{MasterHost, Operation, Record, ReplicaDone, ReplicaTask, WorkerHost};
 use paceline_cluster::transport::{LinkId, SendError, Transport};
 use paceline_cluster::trust::{Proof, Trust};
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{ClusterError, WorkerEvent};
+use paceline_exchange::Bulk;
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::{Incarnation, Now, Term, Told};
 use paceline_train::Event;
@@ -136,8 +136,8 @@ impl MasterHost for SimMaster {
         Ok(None)
     }
 
-    fn initial_state(&mut self) -> Bytes {
-        write_state(&State::initial()).into()
+    fn initial_state(&mut self) -> Result<Bulk, ClusterError> {
+        Ok(write_state(&State::initial()).into())
     }
 
     fn certificate(&mut self, _: Incarnation) -> Result<Option<Vec<u8>>, ClusterError> {

@@ -4,6 +4,7 @@ use paceline_cluster::coordination::RunStage;
 use paceline_cluster::loops::{MasterInput, MasterLoop, MasterSetup, Record, Term};
 use paceline_cluster::tracker::Board;
 use paceline_cluster::wire::JobText;
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
 use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
@@ -226,7 +227,7 @@ impl World {
         let Some((origin, last)) = self.origin_of(member).zip(spans.last()) else { return };
         let Some(sequence) = self.watch.message_about(origin, (epoch, last.end - 1)) else { return };
         let Some(term) = self.masters[&pid].master.as_ref().and_then(MasterLoop::term) else { return };
-        let is_in = |state: &[u8]| read_state(state).is_ok_and(|state| state.applied.get(&origin) >= Some(&sequence));
+        let is_in = |state: &Bulk| read_state(state).is_ok_and(|state| state.applied.get(&origin) >= Some(&sequence));
         // Who held it may just have been lost: what nobody holds when its origin is lost too is taken back then.
         let is_held = term.states().any(|(_, state)| is_in(state)) || self.may_be_held(origin, sequence);
         if !is_held && term.rules().phase() == "running" {

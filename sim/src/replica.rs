@@ -1,11 +1,12 @@
 //! What computes in a simulated worker: integers in `f32`, small enough that no sum is ever rounded.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use paceline_exchange::rounds::Steps;
 use paceline_exchange::sharing::Encodes;
-use paceline_exchange::{Encoder, Message};
+use paceline_exchange::{Bulk, Encoder, Message};
 use paceline_model::{Loss, Progress};
 use paceline_train::{Contributed, Error, Layout, Parts, Replica, SharedStep, Sink, SlotShare, Traffic};
 
@@ -72,8 +73,8 @@ pub(crate) fn write_state(state: &State) -> Vec<u8> {
 }
 
 /// A state of bytes.
-pub(crate) fn read_state(bytes: &[u8]) -> Result<State, String> {
-    let (values, way, applied) = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+pub(crate) fn read_state(bytes: &Bulk) -> Result<State, String> {
+    let (values, way, applied) = serde_json::from_slice(bytes.memory()).map_err(|error| error.to_string())?;
     Ok(State { values, way, applied })
 }
 
@@ -241,11 +242,11 @@ impl Replica for SimReplica {
         None
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        write_state(&self.inside().state)
+    fn snapshot(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&write_state(&self.inside().state))
     }
 
-    fn adopt(&mut self, state: &[u8], void: Option<&[&[u8]]>) -> Result<(), String> {
+    fn adopt(&mut self, state: &Bulk, void: Option<&[&[u8]]>) -> Result<(), String> {
         let state = read_state(state)?;
         let mut inside = self.inside();
         inside.state = state;

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! - [`run_master`], [`run_worker`]: the two processes of a run.
+//! - [`run_master`], [`run_worker`]: the two processes of a run; [`run_worker_with`] brings a kind of replica of its own.
 //! - [`loops`]: the same two as machines that are handed one input at a time, for other surroundings than real ones.
 //! - [`coordination`]: who leads a run, and where the others find it; by the files of a folder, or by a ZooKeeper.
 //! - [`tracker`]: the state of a run over HTTP, for people and for Prometheus.
@@ -18,6 +18,7 @@ mod master;
 mod mode;
 mod proof;
 mod record;
+mod spool;
 pub mod tracker;
 pub mod transport;
 pub mod trust;
@@ -45,7 +46,7 @@ pub use master::{LeadOptions, Outcome, run_master};
 pub use paceline_exchange::rounds::{MOST_SLOTS, Slots, StragglerLimit};
 pub use proof::prove;
 pub use whereabouts::Whereabouts;
-pub use worker::{Target, WorkerEvent, WorkerOptions, run_worker};
+pub use worker::{MakeReplica, Target, WorkerEvent, WorkerOptions, read_job, run_worker, run_worker_with};
 
 /// Events of the network that may wait for a loop. When they are as many, links are read no further.
 const EVENTS_WAITING: usize = 1024;

@@ -12,11 +12,10 @@
 //! numbers of an update:                          a message of `paceline-exchange`
 //! ```
 
-use bytes::Bytes;
-use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term, ViewNumber};
 use paceline_exchange::sharing::Have;
+use paceline_exchange::{Bulk, Frame};
 use paceline_train::Traffic;
 use serde::{Deserialize, Serialize};
 
@@ -249,15 +248,20 @@ pub enum WireError {
 
 impl Word {
     /// The frame that carries this word with numbers beside it.
-    pub fn frame(&self, run: u64, term: Term, origin: Incarnation, sequence: u64, numbers: &[u8]) -> Frame {
-        let mut body = Vec::with_capacity(256 + numbers.len());
+    pub fn frame(&self, run: u64, term: Term, origin: Incarnation, sequence: u64, numbers: &Bulk) -> Frame {
+        Self::framed(run, term, origin, sequence, self.body(numbers))
+    }
+
+    /// The body that carries this word with numbers beside it. Only those in memory are copied.
+    pub fn body(&self, numbers: &Bulk) -> Bulk {
+        let mut body = Vec::with_capacity(256 + numbers.memory().len());
         self.begin_body(&mut body);
-        body.extend(numbers);
-        Self::framed(run, term, origin, sequence, body.into())
+        body.extend_from_slice(numbers.memory());
+        numbers.behind(body.into())
     }
 
     /// The frame of a body that begins as [`Self::begin_body`] does.
-    pub fn framed(run: u64, term: Term, origin: Incarnation, sequence: u64, body: Bytes) -> Frame {
+    pub fn framed(run: u64, term: Term, origin: Incarnation, sequence: u64, body: Bulk) -> Frame {
         Frame { kind: KIND, run, term, origin, sequence, body }
     }
 
@@ -269,19 +273,20 @@ impl Word {
     }
 
     /// The word of a frame, and the numbers beside it.
-    pub fn read(frame: &Frame) -> Result<(Word, Bytes), WireError> {
+    pub fn read(frame: &Frame) -> Result<(Word, Bulk), WireError> {
         if frame.kind != KIND {
             return Err(WireError::OtherKind { found: frame.kind });
         }
-        let Some((length, rest)) = frame.body.split_first_chunk::<4>() else {
-            return Err(WireError::TooLong { room: frame.body.len(), found: 4 });
+        let body = frame.body.memory();
+        let Some((length, rest)) = body.split_first_chunk::<4>() else {
+            return Err(WireError::TooLong { room: body.len(), found: 4 });
         };
         let length = u32::from_le_bytes(*length) as usize;
         let Some((word, numbers)) = rest.split_at_checked(length) else {
             return Err(WireError::TooLong { room: rest.len(), found: length });
         };
         let word = serde_json::from_slice(word).map_err(|error| WireError::NoWord { message: error.to_string() })?;
-        Ok((word, frame.body.slice_ref(numbers)))
+        Ok((word, frame.body.behind(body.slice_ref(numbers))))
     }
 }
 
@@ -305,10 +310,10 @@ mod tests {
     #[test]
     fn words_and_numbers_come_back_as_they_went() {
         let word = Word::ToPeer(ToPeer::Contribution { view: 3, round: 9 });
-        let frame = word.frame(1, 2, 3, 4, &write_values(&[1.0, -3.0]));
+        let frame = word.frame(1, 2, 3, 4, &write_values(&[1.0, -3.0]).into());
         let (read, numbers) = Word::read(&frame).expect("a word");
         assert_eq!(read, word);
-        assert_eq!(read_values(&numbers), Ok(vec![1.0, -3.0]));
+        assert_eq!(read_values(numbers.memory()), Ok(vec![1.0, -3.0]));
     }
 
     #[test]

@@ -13,8 +13,9 @@
 //! The checksum is the CRC-32 (IEEE) of bytes 0 to 12, bytes 16 to 48 and the body: every single flipped bit is found.
 //! It guards against damage, not against malice; strangers are kept out by TLS.
 
-use bytes::Bytes;
 use crc32fast::Hasher;
+
+use crate::Bulk;
 
 /// One message between machines.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Frame {
     /// Its number among the messages of its origin.
     pub sequence: u64,
     /// The message. A copy of it costs nothing: what goes to several peers lies in memory once.
-    pub body: Bytes,
+    pub body: Bulk,
 }
 
 impl Frame {
@@ -47,22 +48,21 @@ impl Frame {
 
     /// Bytes of the frame on the wire.
     pub fn size(&self) -> usize {
-        Self::HEADER + self.body.len()
+        Self::HEADER + usize::try_from(self.body.len()).unwrap_or(usize::MAX - Self::HEADER)
     }
 
-    /// The bytes before the body.
+    /// The bytes before a body that lies in memory.
     ///
     /// # Panics
     ///
     /// If the body has more bytes than a `u32` counts.
     pub fn header(&self) -> [u8; Self::HEADER] {
-        self.header_over(&[&self.body])
+        self.header_over(self.body.memory())
     }
 
-    /// The header of this frame with another body, which is these bytes one after the other.
-    pub(crate) fn header_over(&self, body: &[&[u8]]) -> [u8; Self::HEADER] {
-        let length = u32::try_from(body.iter().map(|part| part.len()).sum::<usize>())
-            .expect("whoever sends a frame has checked that its body is not too large");
+    /// The header of this frame with another body.
+    pub(crate) fn header_over(&self, body: &[u8]) -> [u8; Self::HEADER] {
+        let length = u32::try_from(body.len()).expect("what is long goes out in pieces");
         let mut header = [0; Self::HEADER];
         header[0..4].copy_from_slice(&Self::MAGIC);
         header[4] = Self::MAJOR;
@@ -74,12 +74,12 @@ impl Frame {
         header[32..40].copy_from_slice(&self.origin.to_le_bytes());
         header[40..48].copy_from_slice(&self.sequence.to_le_bytes());
         let mut hasher = begin_checksum(&header);
-        body.iter().for_each(|part| hasher.update(part));
+        hasher.update(body);
         header[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
         header
     }
 
-    /// Appends the bytes of the frame.
+    /// Appends the bytes of a frame whose body lies in memory.
     ///
     /// # Panics
     ///
@@ -87,7 +87,7 @@ impl Frame {
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.reserve(self.size());
         bytes.extend(self.header());
-        bytes.extend(&self.body);
+        bytes.extend(self.body.memory());
     }
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Frame {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, run, term, origin, sequence, body } = self;
         write!(formatter, "Frame {{ kind: {kind}, run: {run}, term: {term}, origin: {origin}, sequence: {sequence}, ")?;
-        write!(formatter, "body: {} bytes }}", body.len())
+        write!(formatter, "body: {body:?} }}")
     }
 }
 
@@ -134,7 +134,7 @@ pub enum FrameError {
         /// The largest body that is allowed.
         limit: usize,
         /// Bytes of the body by the header.
-        found: u32,
+        found: u64,
     },
     /// A frame that was damaged on the way.
     #[error(
@@ -153,6 +153,14 @@ pub enum FrameError {
     BadPiece {
         /// What it should have been.
         what: &'static str,
+    },
+    /// A frame that is too long for memory and cannot be put anywhere else.
+    #[error("a frame of {length} bytes is too long for memory, and cannot be written to a temporary file: {reason}")]
+    NotKept {
+        /// Bytes of its body.
+        length: u64,
+        /// Why not.
+        reason: String,
     },
     /// A stream that ended within a frame.
     #[error("the stream ended within the {part} of a frame, after {found} of {expected} bytes")]
@@ -297,7 +305,7 @@ impl FrameReader {
             return Err(FrameError::OtherMajor { found: (header[4], header[5]) });
         }
         if header.len() >= 12 && self.length() > self.limit {
-            return Err(FrameError::TooLarge { kind: self.kind(), limit: self.limit, found: word(&self.header, 8) });
+            return Err(FrameError::TooLarge { kind: self.kind(), limit: self.limit, found: self.length() as u64 });
         }
         Ok(())
     }
@@ -326,7 +334,7 @@ impl FrameReader {
     fn take_frame(&mut self) -> Frame {
         self.header_bytes = 0;
         self.checksum = None;
-        let (kind, body) = (self.kind(), std::mem::take(&mut self.body).into());
+        let (kind, body) = (self.kind(), Bulk::from(std::mem::take(&mut self.body)));
         let long = |at| long(&self.header, at);
         Frame { kind, run: long(16), term: long(24), origin: long(32), sequence: long(40), body }
     }
@@ -350,14 +358,12 @@ fn long(header: &[u8; Frame::HEADER], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::{Frame, FrameError, FrameReader};
 
     const SMALL: usize = 1000;
 
     fn frame() -> Frame {
-        Frame { kind: 0x0203, run: 4, term: 5, origin: 6, sequence: 7, body: Bytes::from_static(b"on we go") }
+        Frame { kind: 0x0203, run: 4, term: 5, origin: 6, sequence: 7, body: b"on we go".to_vec().into() }
     }
 
     fn bytes(frame: &Frame) -> Vec<u8> {
@@ -412,11 +418,11 @@ mod tests {
         let mut header = frame().header();
         header[5] = 9;
         let mut checksum = super::begin_checksum(&header);
-        checksum.update(&frame().body);
+        checksum.update(frame().body.memory());
         header[12..16].copy_from_slice(&checksum.finalize().to_le_bytes());
         let mut reader = FrameReader::new(SMALL);
         reader.push(&header);
-        reader.push(&frame().body);
+        reader.push(frame().body.memory());
         assert_eq!(reader.next(), Ok(Some(frame())));
     }
 

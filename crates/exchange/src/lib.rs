@@ -17,6 +17,7 @@
 //! - [`MasterRules`], [`MemberRules`]: either of them, for those who carry them out.
 //! - [`Planted`]: mistakes for the simulator to find.
 //! - [`Frame`] and [`FrameReader`]: what every message between machines travels in; [`Pieces`] of it if it is long.
+//! - [`Bulk`]: bytes that may be too many for memory, such as a state.
 //! - [`Instructions`]: what the encoder is run with on this machine.
 //!
 //! # Example
@@ -39,6 +40,7 @@
 //! ```
 
 mod bits;
+mod bulk;
 mod decoder;
 mod encoder;
 mod error;
@@ -61,6 +63,7 @@ mod rules;
 pub mod sharing;
 mod threshold;
 
+pub use bulk::{Bulk, BulkReader, ReadAt, Spool};
 pub use decoder::{Decoded, add_into, decode_into};
 pub use encoder::{Encoder, Sent};
 pub use error::{Error, MessageError};
@@ -69,7 +72,7 @@ pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
 pub use membership::{MESH_LIMIT, Paths, THROUGH_THE_MASTER};
 pub use message::Message;
-pub use pieces::Pieces;
+pub use pieces::{OpenSpool, Pieces};
 pub use plain::encode_plain;
 pub use planted::Planted;
 pub use residual::{Clipped, Clipping, Norms};

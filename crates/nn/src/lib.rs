@@ -50,7 +50,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use gradient_normalisation::GradientNormalisation;
 pub use loss::{Loss, NamedLoss};
-pub use model_file::ModelFile;
+pub use model_file::{Array, ModelFile, ModelOnDisk, Numbers};
 pub use network::{LayerInfo, Network, Parameter};
 pub use paceline_model::Flat;
 pub use real::Real;

@@ -53,58 +53,81 @@ pub struct ModelFile {
 /// What names of arrays that the caller keeps begin with in the file.
 const BESIDE: &str = "exchange.";
 
-/// One array of the file: its name, its shape, and where it lies in which buffer.
+/// One array of the file: its name, its shape, and where it lies in which array of a state.
 struct Entry {
     name: String,
     shape: Vec<usize>,
-    buffer: Buffer,
+    array: Array<'static>,
     range: Range<usize>,
 }
 
-#[derive(Clone, Copy)]
-enum Buffer {
+/// One of the flat arrays that a file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Array<'a> {
+    /// All parameters.
     Parameters,
+    /// All running statistics.
     Running,
+    /// What the updater remembers of all parameters, by its number.
     Slot(usize),
+    /// One that the caller keeps beside, by its name.
+    Beside(&'a str),
 }
 
-impl Buffer {
-    fn of(self, state: &State) -> &[f32] {
-        match self {
-            Buffer::Parameters => &state.parameters,
-            Buffer::Running => &state.running,
-            Buffer::Slot(slot) => &state.slots[slot],
-        }
-    }
+/// Where the numbers of a file come from: they need not lie in memory.
+pub trait Numbers {
+    /// Copies some of an array, from one of its numbers on.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read from where they lie.
+    fn read(&self, array: Array<'_>, from: usize, to: &mut [f32]) -> io::Result<()>;
+}
 
+impl Numbers for ModelFile {
+    fn read(&self, array: Array<'_>, from: usize, to: &mut [f32]) -> io::Result<()> {
+        let State { parameters, running, slots, .. } = &self.state;
+        let all: &[f32] = match array {
+            Array::Parameters => parameters,
+            Array::Running => running,
+            Array::Slot(slot) => &slots[slot],
+            Array::Beside(name) => self.arrays.get(name).map_or(&[], Vec::as_slice),
+        };
+        to.copy_from_slice(&all[from..from + to.len()]);
+        Ok(())
+    }
+}
+
+impl Array<'_> {
     fn of_mut(self, state: &mut State) -> &mut [f32] {
         match self {
-            Buffer::Parameters => &mut state.parameters,
-            Buffer::Running => &mut state.running,
-            Buffer::Slot(slot) => &mut state.slots[slot],
+            Array::Parameters => &mut state.parameters,
+            Array::Running => &mut state.running,
+            Array::Slot(slot) => &mut state.slots[slot],
+            Array::Beside(_) => &mut [],
         }
     }
 }
 
 /// All arrays that a network's file holds, in the order in which they are written.
 fn entries(network: &Network) -> Vec<Entry> {
-    let plain = |parameters: &[crate::Parameter], buffer| -> Vec<Entry> {
+    let plain = |parameters: &[crate::Parameter], array| -> Vec<Entry> {
         let entry = |p: &crate::Parameter| Entry {
             name: p.name.clone(),
             shape: p.shape.clone(),
-            buffer,
+            array,
             range: p.range.clone(),
         };
         parameters.iter().map(entry).collect()
     };
-    let mut entries = plain(network.parameters(), Buffer::Parameters);
-    entries.extend(plain(network.running(), Buffer::Running));
+    let mut entries = plain(network.parameters(), Array::Parameters);
+    entries.extend(plain(network.running(), Array::Running));
     for (parameter, segment) in network.parameters().iter().zip(network.segments().segments()) {
         for (slot, name) in segment.updater.slots().iter().enumerate() {
             entries.push(Entry {
                 name: format!("updater.{name}.{}", parameter.name),
                 shape: parameter.shape.clone(),
-                buffer: Buffer::Slot(slot),
+                array: Array::Slot(slot),
                 range: parameter.range.clone(),
             });
         }
@@ -121,11 +144,19 @@ impl ModelFile {
 
     /// Writes the file beside `path` and renames it, so that `path` is always whole.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let beside: Vec<(&str, usize)> =
+            self.arrays.iter().map(|(name, values)| (name.as_str(), values.len())).collect();
+        self.save_with(path, self, &beside)
+    }
+
+    /// As [`save`](Self::save), with numbers that come from elsewhere, and arrays kept beside of these names and lengths. What is in
+    /// `state` and `arrays` is not looked at.
+    pub fn save_with(&self, path: &Path, numbers: &dyn Numbers, arrays: &[(&str, usize)]) -> Result<(), Error> {
         let beside = beside(path);
         let fail = |action, source| Error::File { action, path: path.to_owned(), source };
         let written = (|| {
             let mut file = File::create(&beside)?;
-            self.write(&mut file)?;
+            self.write(numbers, arrays, &mut file)?;
             file.sync_all()
         })();
         written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
@@ -135,7 +166,7 @@ impl ModelFile {
         })
     }
 
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, numbers: &dyn Numbers, beside: &[(&str, usize)], out: &mut impl Write) -> io::Result<()> {
         let mut metadata = self.extra.clone();
         metadata.insert("format".into(), "paceline".into());
         metadata.insert("version".into(), VERSION.to_string());
@@ -153,22 +184,26 @@ impl ModelFile {
             let place = json!({ "dtype": "F32", "shape": entry.shape, "data_offsets": [start, end] });
             header.insert(entry.name.clone(), place);
         }
-        for (name, values) in &self.arrays {
+        for (name, length) in beside {
             let start = end;
-            end += 4 * values.len();
-            let place = json!({ "dtype": "F32", "shape": [values.len()], "data_offsets": [start, end] });
+            end += 4 * length;
+            let place = json!({ "dtype": "F32", "shape": [length], "data_offsets": [start, end] });
             header.insert(format!("{BESIDE}{name}"), place);
         }
         let mut header = serde_json::to_vec(&Value::Object(header))?;
         header.resize(header.len().next_multiple_of(8), b' ');
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(&header)?;
-        let mut bytes = Vec::with_capacity(4 * CHUNK);
-        let arrays = entries.iter().map(|entry| &entry.buffer.of(&self.state)[entry.range.clone()]);
-        for values in arrays.chain(self.arrays.values().map(Vec::as_slice)).flat_map(|array| array.chunks(CHUNK)) {
-            bytes.clear();
-            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            out.write_all(&bytes)?;
+        let (mut values, mut bytes) = (vec![0.0; CHUNK], Vec::with_capacity(4 * CHUNK));
+        let arrays = entries.iter().map(|entry| (entry.array, entry.range.clone()));
+        for (array, range) in arrays.chain(beside.iter().map(|(name, length)| (Array::Beside(name), 0..*length))) {
+            for from in range.clone().step_by(CHUNK) {
+                let values = &mut values[..CHUNK.min(range.end - from)];
+                numbers.read(array, from, values)?;
+                bytes.clear();
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+                out.write_all(&bytes)?;
+            }
         }
         out.flush()
     }
@@ -180,6 +215,45 @@ impl ModelFile {
 
     /// Reads a file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
+        let found = ModelOnDisk::open(path, registry)?;
+        let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
+        // Every array was found in the file with its size, so the file bounds what is allocated here.
+        let mut state = found.network.initial_state();
+        for (entry, offset) in &found.places {
+            found.read_from(*offset, &mut entry.array.of_mut(&mut state)[entry.range.clone()]).map_err(fail)?;
+        }
+        let mut arrays = BTreeMap::new();
+        for (name, (offset, length)) in &found.beside {
+            let mut values = vec![0.0; *length];
+            found.read_from(*offset, &mut values).map_err(fail)?;
+            arrays.insert(name.clone(), values);
+        }
+        let ModelOnDisk { network, progress, step, extra, .. } = found;
+        Ok(Self { network, state, progress, step, extra, arrays })
+    }
+}
+
+/// A file that was looked at, but whose numbers were not read.
+pub struct ModelOnDisk {
+    /// The network.
+    pub network: Network,
+    /// Steps and epochs taken.
+    pub progress: Progress,
+    /// Steps taken of the epoch that was not completed.
+    pub step: u64,
+    /// What the caller keeps beside.
+    pub extra: BTreeMap<String, String>,
+    file: File,
+    /// Where the numbers begin.
+    data: u64,
+    places: Vec<(Entry, usize)>,
+    /// Where arrays that the caller keeps beside begin, and how long they are.
+    beside: BTreeMap<String, (usize, usize)>,
+}
+
+impl ModelOnDisk {
+    /// Looks at a file whose network may have layers or losses of other crates.
+    pub fn open(path: &Path, registry: &Registry) -> Result<Self, Error> {
         let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
         let wrong = |expected: &str, found: String| Error::ModelFile {
             path: path.to_owned(),
@@ -231,27 +305,47 @@ impl ModelFile {
         };
         let (iteration, epoch, step) = (number("iteration")?, number("epoch")?, number("step")?);
         let (places, beside) = check_tensors(path, &network, &tensors)?;
-        // Every array was found in the file with its size, so the file bounds what is allocated here.
-        let mut state = network.initial_state();
-        let mut read = |offset: usize, to: &mut [f32]| -> Result<(), Error> {
-            file.seek(SeekFrom::Start(data + offset as u64)).map_err(fail)?;
-            let mut bytes = vec![0; 4 * to.len()];
-            file.read_exact(&mut bytes).map_err(fail)?;
+        let places = entries(&network).into_iter().zip(places).collect();
+        let beside = beside.into_iter().map(|(name, offset, length)| (name, (offset, length))).collect();
+        let progress = Progress { iteration, epoch };
+        Ok(Self { network, progress, step, extra: metadata, file, data, places, beside })
+    }
+
+    /// Numbers of an array that is kept beside; none if there is no such one.
+    pub fn beside(&self, name: &str) -> usize {
+        self.beside.get(name).map_or(0, |(_, length)| *length)
+    }
+
+    fn read_from(&self, offset: usize, to: &mut [f32]) -> io::Result<()> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.data + offset as u64))?;
+        let mut bytes = vec![0; 4 * to.len().min(CHUNK)];
+        for to in to.chunks_mut(CHUNK) {
+            let bytes = &mut bytes[..4 * to.len()];
+            file.read_exact(bytes)?;
             for (value, bytes) in to.iter_mut().zip(bytes.chunks_exact(4)) {
                 *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
             }
-            Ok(())
-        };
-        for (entry, offset) in entries(&network).iter().zip(places) {
-            read(offset, &mut entry.buffer.of_mut(&mut state)[entry.range.clone()])?;
         }
-        let mut arrays = BTreeMap::new();
-        for (name, offset, length) in beside {
-            let mut values = vec![0.0; length];
-            read(offset, &mut values)?;
-            arrays.insert(name, values);
+        Ok(())
+    }
+}
+
+/// Numbers that no parameter has are zero.
+impl Numbers for ModelOnDisk {
+    fn read(&self, array: Array<'_>, from: usize, to: &mut [f32]) -> io::Result<()> {
+        if let Array::Beside(name) = array {
+            let (offset, _) = self.beside.get(name).copied().ok_or(io::ErrorKind::NotFound)?;
+            return self.read_from(offset + 4 * from, to);
         }
-        Ok(Self { network, state, progress: Progress { iteration, epoch }, step, extra: metadata, arrays })
+        to.fill(0.0);
+        for (entry, offset) in self.places.iter().filter(|(entry, _)| entry.array == array) {
+            let (start, end) = (entry.range.start.max(from), entry.range.end.min(from + to.len()));
+            if start < end {
+                self.read_from(offset + 4 * (start - entry.range.start), &mut to[start - from..end - from])?;
+            }
+        }
+        Ok(())
     }
 }
 

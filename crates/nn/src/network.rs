@@ -124,7 +124,8 @@ impl Network {
         self.parameters.last().map_or(0, |p| p.range.end)
     }
 
-    pub(crate) fn running_count(&self) -> usize {
+    /// How many running statistics there are.
+    pub fn running_count(&self) -> usize {
         self.running.last().map_or(0, |p| p.range.end)
     }
 

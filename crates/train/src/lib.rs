@@ -35,7 +35,8 @@ pub use mode::Mode;
 pub use options::TrainOptions;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use replica::{
-    Contributed, CoreReplica, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, adopt_into, snapshot_of,
+    Contributed, CoreReplica, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, Snapshot, adopt_into,
+    snapshot_of, write_numbers, write_snapshot,
 };
 pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};

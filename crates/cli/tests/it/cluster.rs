@@ -451,7 +451,7 @@ fn another_version_is_told_what_both_are() {
     for version in [newer, Version { major: 99, minor: 0 }] {
         let hello = Word::Hello { nonce: String::new(), known_term: 0, version, program: "7.8.9".into() };
         bytes.clear();
-        hello.frame(0, 0, 0, 1, &[]).write(&mut bytes);
+        hello.frame(0, 0, 0, 1, &Default::default()).write(&mut bytes);
         let said = answer(&address, &bytes);
         let both = format!("version {version} of the protocol (paceline 7.8.9) and the master {PROTOCOL}");
         assert!(said.contains(&both) && said.contains("install the same on both"), "{said}");

@@ -149,7 +149,7 @@ fn a_token_is_shown_to_nobody_not_even_to_one_who_stands_in_for_the_master() {
         let first = stream.read(&mut heard).expect("it says hello");
         heard.truncate(first);
         let mut bytes = Vec::new();
-        said.frame(1, 1, 0, 1, &[]).write(&mut bytes);
+        said.frame(1, 1, 0, 1, &Default::default()).write(&mut bytes);
         stream.write_all(&bytes).expect("it listens");
         // It has said all that it says when it has gone.
         let _ = stream.read_to_end(&mut heard);

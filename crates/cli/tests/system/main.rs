@@ -1,5 +1,6 @@
 //! What needs root or a service: hosts with cables between them, a ZooKeeper. `make test-system` runs it.
 
+mod large_state;
 #[path = "../support/masters.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod masters;

@@ -1,14 +1,18 @@
 //! What is on the disk: one whole checkpoint after the other, each with what is left to do, and the model.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use paceline_data::Normaliser;
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
-use paceline_nn::{ModelFile, Registry};
-use paceline_train::{AveragingOptions, Outer, ReplicaMode, Scores, Trainer, adopt_into, snapshot_of};
+use paceline_nn::{Array, ModelFile, ModelOnDisk, Numbers, Registry};
+use paceline_train::{
+    AveragingOptions, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers, write_snapshot,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -16,10 +20,13 @@ use super::host::{Begun, Checkpoint, Exported};
 use super::judging::{self, best_path};
 use crate::ClusterError;
 use crate::coordination::RunRecord;
+use crate::spool::BulkWriter;
 use crate::wire::Version;
 
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
+/// Numbers of a model that are compared at a time.
+const COMPARED: usize = 16 << 10;
 /// The name of the outer optimiser's way among the arrays of a file.
 const VELOCITY: &str = "velocity";
 /// The name of what is left to do among the metadata of a file.
@@ -56,31 +63,43 @@ impl Disk {
         Ok(std::fs::create_dir_all(&self.folder).map_err(failed)?)
     }
 
-    fn velocity_length(&self, state: &State) -> usize {
+    fn velocity_length(&self) -> usize {
         match &self.mode {
-            ReplicaMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => state.parameters.len(),
+            ReplicaMode::Averaging(AveragingOptions { outer: Outer::Nesterov { .. }, .. }) => {
+                self.trainer.network().parameter_count()
+            }
             _ => 0,
         }
     }
 
     /// What a new network starts from.
-    pub(super) fn initial_state(&self) -> Bytes {
+    pub(super) fn initial_state(&self) -> Result<Bulk, ClusterError> {
         let state = self.trainer.network().initial_state();
-        let velocity = vec![0.0; self.velocity_length(&state)];
-        snapshot_of(&state, &velocity).into()
+        let velocity = vec![0.0; self.velocity_length()];
+        let mut out = BulkWriter::default();
+        let written = write_snapshot(&state, &velocity, &mut out).and_then(|()| out.finish());
+        written
+            .map_err(|source| ClusterError::RunFailed { reason: format!("the first state cannot be kept: {source}") })
     }
 
     /// The state that bytes from a member hold.
-    fn state(&self, bytes: &[u8]) -> Result<(State, Vec<f32>), String> {
+    fn state(&self, bytes: &Bulk) -> Result<State, String> {
         let mut state = self.trainer.network().initial_state();
-        let mut velocity = vec![0.0; self.velocity_length(&state)];
-        adopt_into(bytes, &mut state, &mut velocity)?;
-        Ok((state, velocity))
+        adopt_into(bytes, &mut state, &mut vec![0.0; self.velocity_length()])?;
+        Ok(state)
     }
 
-    fn model(&self, bytes: &[u8], progress: Progress) -> Result<ModelFile, String> {
-        let (state, _) = self.state(bytes)?;
-        Ok(self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0))
+    /// Writes a state as a model file, from wherever it lies.
+    fn write(&self, path: &Path, state: &Bulk, progress: Progress, rounds: Option<&Rounds>) -> Result<(), String> {
+        let velocity = self.velocity_length();
+        let numbers = Snapshot::new(state, self.trainer.network(), velocity)?;
+        let mut model = self.trainer.model_file(self.normaliser.as_ref(), State::default(), progress, 0);
+        let mut beside = Vec::new();
+        if let Some(rounds) = rounds {
+            model.extra.insert(ROUNDS.into(), serde_json::to_string(rounds).expect("numbers can be written"));
+            beside.extend((velocity > 0).then_some((VELOCITY, velocity)));
+        }
+        model.save_with(path, &numbers, &beside).map_err(|error| error.to_string())
     }
 
     /// The state that a run goes on from.
@@ -92,7 +111,7 @@ impl Disk {
             let found = "nothing: all masters of a run need the same `--output` folder, or begin anew with `--restart`";
             return Err(bad(expected, found.into()));
         }
-        let file = ModelFile::load_with_registry(&path, &Registry::default())?;
+        let file = ModelOnDisk::open(&path, &Registry::default())?;
         let rounds = file.extra.get(ROUNDS).ok_or_else(|| bad("what is left to do".into(), "nothing of it".into()))?;
         let rounds: Rounds =
             serde_json::from_str(rounds).map_err(|e| bad("what is left to do".into(), e.to_string()))?;
@@ -103,16 +122,18 @@ impl Disk {
         if rounds.run != record.run {
             return Err(bad(format!("a checkpoint of run {:016x}", record.run), format!("run {:016x}", rounds.run)));
         }
-        let (expected, found) = (self.trainer.network().parameter_count(), file.state.parameters.len());
+        let (expected, found) = (self.trainer.network().parameter_count(), file.network.parameter_count());
         if expected != found {
             return Err(bad(format!("{expected} parameters"), found.to_string()));
         }
-        let velocity = file.arrays.get(VELOCITY).map_or(&[][..], |values| values);
+        let mut out = BulkWriter::default();
+        let written = write_numbers(&file, &file.network, (VELOCITY, file.beside(VELOCITY)), &mut out);
+        let state = written.and_then(|()| out.finish()).map_err(|error| bad("a state".into(), error.to_string()))?;
         Ok(Begun {
             run: rounds.run,
             round: rounds.round,
             rest: rounds.rest,
-            state: snapshot_of(&file.state, velocity).into(),
+            state,
             judged: rounds.judged,
             path: Some(path),
             is_finished: rounds.is_finished,
@@ -122,16 +143,10 @@ impl Disk {
     /// Writes a checkpoint under a name of its own: what is published is never written over.
     pub(super) fn save(&self, checkpoint: Checkpoint) -> Result<PathBuf, String> {
         let Checkpoint { run, term, round, rest, is_finished, judged, state } = checkpoint;
-        let (state, velocity) = self.state(&state)?;
         let progress = Progress { iteration: rest.steps(), epoch: rest.epoch() };
-        let mut model = self.trainer.model_file(self.normaliser.as_ref(), state, progress, 0);
         let rounds = Rounds { version: CHECKPOINT, run, term, round, rest, is_finished, judged };
-        model.extra.insert(ROUNDS.into(), serde_json::to_string(&rounds).expect("numbers can be written"));
-        if !velocity.is_empty() {
-            model.arrays.insert(VELOCITY.into(), velocity);
-        }
         let path = self.folder.join(format!("checkpoint-{term}-{round}.safetensors"));
-        model.save(&path).map_err(|error| error.to_string())?;
+        self.write(&path, &state, progress, Some(&rounds))?;
         Ok(path)
     }
 
@@ -152,42 +167,65 @@ impl Disk {
     }
 
     /// What a state is worth.
-    pub(super) fn judge(&self, state: &[u8]) -> Result<Option<Scores>, ClusterError> {
-        let (state, _) = self.state(state).map_err(|reason| ClusterError::RunFailed { reason })?;
+    pub(super) fn judge(&self, state: &Bulk) -> Result<Option<Scores>, ClusterError> {
+        let state = self.state(state).map_err(|reason| ClusterError::RunFailed { reason })?;
         Ok(self.trainer.judge(self.normaliser.as_ref(), &state)?)
     }
 
-    pub(super) fn keep_best(&self, state: &[u8], progress: Progress) -> Result<(), String> {
-        self.model(state, progress)?.save(&best_path(&self.folder)).map_err(|error| error.to_string())
+    pub(super) fn keep_best(&self, state: &Bulk, progress: Progress) -> Result<(), String> {
+        self.write(&best_path(&self.folder), state, progress, None)
     }
 
     /// Writes the model and reads it back.
     pub(super) fn export(
         &self,
-        state: &[u8],
+        state: &Bulk,
         progress: Progress,
         prefers_best: bool,
         keeps_best: bool,
     ) -> Result<Exported, ClusterError> {
-        let mut model = self.model(state, progress).map_err(|reason| ClusterError::RunFailed { reason })?;
-        let mut scores = None;
+        let failed = |reason| ClusterError::RunFailed { reason };
+        let path = self.folder.join("model.safetensors");
         if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), &Registry::default())
         {
-            scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
-            model = best;
-        } else if keeps_best {
-            model.save(&best_path(&self.folder))?;
+            let scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
+            best.save(&path)?;
+            return self.read_back(path, &best, scores);
         }
-        let path = self.folder.join("model.safetensors");
-        model.save(&path)?;
-        let read = |source| paceline_train::Error::Output { path: path.clone(), source };
-        let bytes = std::fs::read(&path).map_err(read)?;
-        let written = ModelFile::load_with_registry(&path, &Registry::default())?;
-        if written.state.parameters != model.state.parameters {
-            let (expected, found) = ("the model that was just written".into(), "other numbers".into());
-            return Err(ClusterError::BadCheckpoint { path, expected, found });
+        if keeps_best {
+            self.keep_best(state, progress).map_err(failed)?;
         }
-        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.write(&path, state, progress, None).map_err(failed)?;
+        let numbers = Snapshot::new(state, self.trainer.network(), self.velocity_length()).map_err(failed)?;
+        self.read_back(path, &numbers, None)
+    }
+
+    /// Whether the model that was written is what it should be, and what its bytes come to.
+    fn read_back(
+        &self,
+        path: PathBuf,
+        numbers: &dyn Numbers,
+        scores: Option<Scores>,
+    ) -> Result<Exported, ClusterError> {
+        let unread = |source| paceline_train::Error::Output { path: path.clone(), source };
+        let written = ModelOnDisk::open(&path, &Registry::default())?;
+        let parameters = written.network.parameter_count();
+        let (mut one, mut two) = (vec![0.0f32; COMPARED], vec![0.0f32; COMPARED]);
+        for from in (0..parameters).step_by(COMPARED) {
+            let count = COMPARED.min(parameters - from);
+            written.read(Array::Parameters, from, &mut one[..count]).map_err(unread)?;
+            numbers.read(Array::Parameters, from, &mut two[..count]).map_err(unread)?;
+            if one[..count].iter().zip(&two[..count]).any(|(one, two)| one.to_bits() != two.to_bits()) {
+                let (expected, found) = ("the model that was just written".into(), "other numbers".into());
+                return Err(ClusterError::BadCheckpoint { path, expected, found });
+            }
+        }
+        let (mut hasher, mut block) = (Sha256::new(), vec![0; 4 * COMPARED]);
+        let mut file = File::open(&path).map_err(unread)?;
+        while let count @ 1.. = file.read(&mut block).map_err(unread)? {
+            hasher.update(&block[..count]);
+        }
+        let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Exported { path, digest, scores })
     }
 }

@@ -1,8 +1,7 @@
 //! How a run comes to its end: states are judged beside the training, and the last or the best of them is the model.
 
-use bytes::Bytes;
-use paceline_exchange::Planted;
 use paceline_exchange::rounds::{MasterEvent, Operator};
+use paceline_exchange::{Bulk, Planted};
 use paceline_model::Progress;
 use paceline_train::{Event, ReplicaMode, Scores};
 
@@ -55,7 +54,7 @@ impl Term {
     pub(super) fn take_judged(
         &mut self,
         epoch: u64,
-        state: Bytes,
+        state: Bulk,
         scores: Option<Scores>,
         host: &mut dyn MasterHost,
     ) -> Result<(), ClusterError> {
@@ -78,7 +77,7 @@ impl Term {
     fn take_scores(
         &mut self,
         epoch: u64,
-        state: Bytes,
+        state: Bulk,
         scores: Scores,
         host: &mut dyn MasterHost,
     ) -> Result<(), ClusterError> {
@@ -140,13 +139,13 @@ impl Term {
         self.closing = Some(Closing::JudgesTheLast);
         let (epoch, mut state) = (self.epochs_done().saturating_sub(1), self.checkpoint.1.clone());
         if Planted::ExportsTheFirstState.is(self.setup.planted) {
-            state = host.initial_state();
+            state = host.initial_state().unwrap_or_default();
         }
         self.ask(host, Operation::Judge { epoch, state });
     }
 
     /// The model is the last state, or the best if the job says so.
-    fn export(&mut self, epoch: u64, state: Bytes, scores: Option<Scores>, host: &mut dyn MasterHost) {
+    fn export(&mut self, epoch: u64, state: Bulk, scores: Option<Scores>, host: &mut dyn MasterHost) {
         let mut is_best = true;
         if let Some(scores) = &scores {
             host.tell(&Event::Evaluation { epoch, scores: scores.clone() });

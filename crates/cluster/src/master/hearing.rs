@@ -2,7 +2,7 @@
 
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{Incarnation, MasterEvent};
-use paceline_exchange::{Frame, Planted};
+use paceline_exchange::{Bulk, Frame, Planted};
 use paceline_train::{Event, ReplicaMode};
 
 use super::host::MasterHost;
@@ -86,13 +86,13 @@ impl Term {
             Word::Relay { .. } if Planted::LosesWhatItRelays.is(self.setup.planted) => {}
             Word::Relay { to, said } => {
                 if let Some(link) = self.members.get(&to).map(|known| known.link) {
-                    self.send(link, &Word::Relayed { from: member, said }, &numbers, host);
+                    self.send_beside(link, &Word::Relayed { from: member, said }, &numbers, host);
                 }
             }
             Word::WantState { round } => {
                 let held = self.being_saved.iter().chain([&self.checkpoint]).find(|(of, _)| *of == round);
                 if let Some((_, state)) = held.cloned() {
-                    self.send(link, &Word::State { round }, &state, host);
+                    self.send_beside(link, &Word::State { round }, &state, host);
                 }
             }
             Word::SaveState { round, rest } => {
@@ -135,7 +135,7 @@ impl Term {
         };
         let stop = Word::ToMember(ToMember::Stop { reason, rejoin: false });
         let links: Vec<LinkId> = self.members.values().map(|known| known.link).collect();
-        links.into_iter().for_each(|link| self.send(link, &stop, &[], host));
+        links.into_iter().for_each(|link| self.send(link, &stop, host));
     }
 
     /// Why a stranger is refused, and what to do about it.
@@ -155,7 +155,7 @@ impl Term {
     }
 
     fn refuse(&mut self, link: LinkId, reason: &str, host: &mut dyn MasterHost) {
-        self.send(link, &Word::Refused { reason: reason.to_owned() }, &[], host);
+        self.send(link, &Word::Refused { reason: reason.to_owned() }, host);
         host.links().close(link, reason);
     }
 
@@ -166,7 +166,7 @@ impl Term {
         let Some(proof) = self.setup.token.as_ref().map(|token| token.prove(Role::Master, &talk)) else {
             return Ok(());
         };
-        self.send(link, &Word::Challenge { nonce: of_master.clone(), proof }, &[], host);
+        self.send(link, &Word::Challenge { nonce: of_master.clone(), proof }, host);
         self.challenged.insert(link, (of_worker, of_master));
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Term {
             Known { link, certified: host.now(), whereabouts: None, address: String::new(), slots: 0, traffic: None },
         );
         self.links.insert(link, incarnation);
-        self.send(link, &welcome, &[], host);
+        self.send(link, &welcome, host);
         self.feed(MasterEvent::Joined(incarnation), host)
     }
 
@@ -216,13 +216,18 @@ impl Term {
             if let (Some(identity), Some(known)) = (identity, self.members.get_mut(&member)) {
                 known.certified = now;
                 let link = known.link;
-                self.send(link, &Word::Renewed { identity }, &[], host);
+                self.send(link, &Word::Renewed { identity }, host);
             }
         }
         Ok(())
     }
 
-    pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8], host: &mut dyn MasterHost) {
+    pub(super) fn send(&mut self, link: LinkId, word: &Word, host: &mut dyn MasterHost) {
+        self.send_beside(link, word, &Bulk::default(), host);
+    }
+
+    /// Sends a word with numbers beside it.
+    fn send_beside(&mut self, link: LinkId, word: &Word, numbers: &Bulk, host: &mut dyn MasterHost) {
         self.sequence += 1;
         let frame = word.frame(self.record.run, self.record.term, 0, self.sequence, numbers);
         // What renews a lease must not wait behind a state.

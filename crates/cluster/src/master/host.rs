@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bytes::Bytes;
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, Told};
 use paceline_model::Progress;
 use paceline_train::{Event, Scores};
@@ -45,19 +45,19 @@ pub enum Operation {
         /// The epoch that it ended, or the last one.
         epoch: u64,
         /// The state.
-        state: Bytes,
+        state: Bulk,
     },
     /// Writes a state as the best model so far.
     KeepBest {
         /// The state.
-        state: Bytes,
+        state: Bulk,
         /// How far it is.
         progress: Progress,
     },
     /// Writes the model, and reads it back.
     Export {
         /// The last state.
-        state: Bytes,
+        state: Bulk,
         /// How far it is.
         progress: Progress,
         /// Whether the best model takes its place, if it can be read.
@@ -85,7 +85,7 @@ pub struct Checkpoint {
     /// What was judged so far.
     pub judged: Kept,
     /// The state.
-    pub state: Bytes,
+    pub state: Bulk,
 }
 
 /// Where a run stands when a term begins.
@@ -98,7 +98,7 @@ pub struct Begun {
     /// What is left to do behind it.
     pub rest: Schedule,
     /// What members start from.
-    pub state: Bytes,
+    pub state: Bulk,
     /// What was judged before.
     pub judged: Kept,
     /// The file that it was read from.
@@ -138,7 +138,7 @@ pub enum Answer {
         /// The epoch.
         epoch: u64,
         /// The state.
-        state: Bytes,
+        state: Bulk,
         /// What it is worth.
         scores: Result<Option<Scores>, ClusterError>,
     },
@@ -198,7 +198,7 @@ pub trait MasterHost {
     fn show(&mut self) -> Result<Option<String>, ClusterError>;
 
     /// What a new network starts from.
-    fn initial_state(&mut self) -> Bytes;
+    fn initial_state(&mut self) -> Result<Bulk, ClusterError>;
 
     /// Whether the kernel has killed a worker for memory, as far as that can be seen from here.
     fn was_killed(&mut self, _: &mut Whereabouts) -> bool {

@@ -209,7 +209,7 @@ impl MasterLoop {
         // Once is enough: whoever leads again goes on from what its successor has done.
         let restarts = std::mem::take(&mut self.restarts);
         let Some(record) = leadership.found.filter(|_| !restarts) else {
-            self.begin_anew(host);
+            self.begin_anew(host)?;
             return Ok(None);
         };
         if let Some(what) = self.setup.text.differs(&record.job) {
@@ -222,24 +222,25 @@ impl MasterLoop {
                 host.tell(&Event::AlreadyEnded { model: model.clone() });
                 return Ok(Some(Outcome { scores: None, stopped: false }));
             }
-            _ if Planted::ForgetsItsCheckpoint.is(self.setup.planted) => self.begin_anew(host),
+            _ if Planted::ForgetsItsCheckpoint.is(self.setup.planted) => self.begin_anew(host)?,
             RunStage::Ended { .. } | RunStage::Running | RunStage::Trained if record.checkpoint.is_some() => {
                 self.stage = Stage::Loading { term, is_reading: true };
                 host.begin(Operation::Load(record));
             }
-            RunStage::Ended { .. } | RunStage::Running | RunStage::Trained => self.begin_anew(host),
+            RunStage::Ended { .. } | RunStage::Running | RunStage::Trained => self.begin_anew(host)?,
         }
         Ok(None)
     }
 
-    fn begin_anew(&mut self, host: &mut dyn MasterHost) {
-        let (run, state) = (host.run_number(), host.initial_state());
+    fn begin_anew(&mut self, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+        let (run, state) = (host.run_number(), host.initial_state()?);
         let rest = self.setup.work.clone();
         self.announce(
             Begun { run, round: 0, rest, state, judged: Kept::default(), path: None, is_finished: false },
             false,
             host,
         );
+        Ok(())
     }
 }
 

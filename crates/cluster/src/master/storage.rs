@@ -69,3 +69,21 @@ impl Storage {
 fn is_number(found: &std::io::Result<String>, run: u64) -> bool {
     found.as_ref().is_ok_and(|text| text.trim() == format!("{run:016x}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_there_is_not_written_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(FILE), format!("{:016x}\n", 7)).expect("it takes a file");
+        // Nothing more can be written.
+        std::fs::create_dir(folder.path().join(format!(".{FILE}.{}", std::process::id())))
+            .expect("a folder in the way");
+        let storage = || Storage::new(folder.path().to_owned());
+        assert_eq!(storage().mark(7), Ok(()));
+        let refused = storage().mark(8).expect_err("another number must be written");
+        assert!(refused.starts_with("cannot write `") && refused.contains(FILE), "{refused}");
+    }
+}

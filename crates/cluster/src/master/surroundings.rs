@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, after, never, select, unbounded};
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Incarnation, Now, Operator};
 use paceline_train::{Event, Stop, panic_message};
 
@@ -191,7 +191,7 @@ impl MasterHost for Surroundings<'_> {
                     drop(answers.send(Answer::Judged { epoch, state, scores }));
                 };
                 if let Err(error) = start("paceline-judge", judge) {
-                    let answer = Answer::Judged { epoch, state: Bytes::new(), scores: Err(error) };
+                    let answer = Answer::Judged { epoch, state: Bulk::default(), scores: Err(error) };
                     drop(self.answers.send(answer));
                 }
             }
@@ -224,7 +224,7 @@ impl MasterHost for Surroundings<'_> {
         Ok(self.tracker.as_ref().map(|tracker| tracker.address().to_owned()))
     }
 
-    fn initial_state(&mut self) -> Bytes {
+    fn initial_state(&mut self) -> Result<Bulk, ClusterError> {
         self.disk.initial_state()
     }
 

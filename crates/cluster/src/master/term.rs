@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use paceline_exchange::rounds::{
     Incarnation, Master, MasterAction, MasterEvent, MemberOptions, Now, Operator, Round, Slots,
 };
 use paceline_exchange::sharing::{self, SharingOptions};
-use paceline_exchange::{MasterRules, Planted};
+use paceline_exchange::{Bulk, MasterRules, Planted};
 use paceline_train::{Event, ReplicaMode, Traffic};
 
 use super::host::{Answer, Begun, Input, MasterHost, Operation};
@@ -66,11 +65,11 @@ pub struct Term {
     pub(super) joined: u64,
     pub(super) sequence: u64,
     /// States that have arrived.
-    pub(super) states: BTreeMap<Round, Bytes>,
+    pub(super) states: BTreeMap<Round, Bulk>,
     /// The one that is on its way to the disk, until it stands there.
-    pub(super) being_saved: Option<(Round, Bytes)>,
+    pub(super) being_saved: Option<(Round, Bulk)>,
     /// What members without a state start from.
-    pub(super) checkpoint: (Round, Bytes),
+    pub(super) checkpoint: (Round, Bulk),
     /// Steps that are in it.
     pub(super) checkpoint_steps: u64,
     /// What is being published, oldest first.
@@ -212,7 +211,7 @@ impl Term {
     }
 
     /// The states that it holds.
-    pub fn states(&self) -> impl Iterator<Item = (Round, &Bytes)> {
+    pub fn states(&self) -> impl Iterator<Item = (Round, &Bulk)> {
         let held = self.being_saved.iter().chain([&self.checkpoint]).map(|(round, state)| (*round, state));
         self.states.iter().map(|(round, state)| (*round, state)).chain(held)
     }
@@ -335,7 +334,7 @@ impl Term {
             match action {
                 MasterAction::Send(member, message) => {
                     if let Some(link) = self.members.get(&member).map(|known| known.link) {
-                        self.send(link, &Word::ToMember(message), &[], host);
+                        self.send(link, &Word::ToMember(message), host);
                     }
                 }
                 MasterAction::Close(member) => {
@@ -347,7 +346,7 @@ impl Term {
                 MasterAction::Refuse(member, reason) => {
                     if let Some(Known { link, .. }) = self.members.remove(&member) {
                         self.links.remove(&link);
-                        self.send(link, &Word::Refused { reason: reason.clone() }, &[], host);
+                        self.send(link, &Word::Refused { reason: reason.clone() }, host);
                         host.links().close(link, &reason);
                     }
                 }

@@ -10,7 +10,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// How many connections may wait to be admitted. When more come, those go that have waited longest.
     pub strangers: usize,
-    /// The largest body of a frame, however many pieces it comes in; memory grows only with what has arrived of it.
+    /// The largest body of a frame, however many pieces it comes in; memory grows only with what has arrived of it, and what
+    /// is too long for memory is written to a temporary file.
     pub largest_frame: usize,
     /// Bytes that may wait in the send queue of one link. A frame always fits when nothing waits.
     pub send_queue: usize,
@@ -28,7 +29,7 @@ impl Default for Limits {
             stranger_frame: 64 << 10,
             handshake: Duration::from_secs(5),
             strangers: 64,
-            largest_frame: u32::MAX as usize,
+            largest_frame: 1 << 40,
             send_queue: 64 << 20,
             connect: Duration::from_secs(5),
             silence: Duration::from_secs(4),

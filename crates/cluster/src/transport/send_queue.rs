@@ -29,14 +29,12 @@ pub(super) struct SendQueue {
 
 impl SendQueue {
     pub(super) fn new(limits: &Limits) -> Self {
-        // The length of a body travels as a `u32`.
-        let largest_frame = limits.largest_frame.min(u32::MAX as usize);
         Self {
             frames: VecDeque::new(),
             first: VecDeque::new(),
             bytes: 0,
             limit: limits.send_queue,
-            largest_frame,
+            largest_frame: limits.largest_frame,
             refused: false,
         }
     }
@@ -64,8 +62,9 @@ impl SendQueue {
         if frame.kind >= Frame::PIECE {
             return Err(SendError::ReservedKind);
         }
-        if frame.body.len() > self.largest_frame {
-            return Err(SendError::TooLarge { found: frame.body.len(), limit: self.largest_frame });
+        let found = frame.size() - Frame::HEADER;
+        if found > self.largest_frame {
+            return Err(SendError::TooLarge { found, limit: self.largest_frame });
         }
         // What is small always fits, or beats would wait behind a state; and a few frames of any size do.
         let is_small = frame.size() <= SMALL && self.frames.len() + self.first.len() < SMALL_FRAMES;

@@ -1,5 +1,6 @@
 //! What the rules decide, carried out.
 
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Course, MemberAction, MemberEvent};
 use paceline_train::{Outlet, Sink};
@@ -47,9 +48,9 @@ impl Membership {
     ) -> Result<Vec<MemberEvent>, String> {
         let me = self.me();
         match action {
-            MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), &[], host),
-            MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, &[], host),
-            MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, &[], host),
+            MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), host),
+            MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, Bulk::default(), host),
+            MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, host),
             MemberAction::Connect(peers) => {
                 let now = host.now();
                 let without_link = self.links.want(peers, host.links(), now);
@@ -146,7 +147,7 @@ impl Membership {
             MemberAction::ServeResult(peer, round) => {
                 let result = self.rounds.as_ref().and_then(|rounds| rounds.result(round)).map(Whole::write);
                 if let Some(numbers) = result {
-                    self.send_to_peer(peer, ToPeer::Result { round }, &numbers, host);
+                    self.send_to_peer(peer, ToPeer::Result { round }, numbers, host);
                 }
             }
             MemberAction::ServeState(peer, round) => {

@@ -2,16 +2,19 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{At, Course, Incarnation, Round, Schedule, Steps, WorkNumber};
 use paceline_model::{Loss, Progress};
 use paceline_train::{Contributed, Parts, Replica, Sink, panic_message};
 
 use super::chunks::{Chunk, Outgoing, Whole};
+use super::copy::copy_of;
 use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
 use crate::ClusterError;
 
@@ -31,7 +34,7 @@ pub(super) enum Task {
     },
     Adopt {
         of: Incarnation,
-        state: Vec<u8>,
+        state: Bulk,
     },
     /// The state after the last round that was committed.
     Snapshot {
@@ -76,7 +79,7 @@ pub(super) enum Done {
         of: Incarnation,
         whom: Whom,
         round: Round,
-        state: Vec<u8>,
+        state: Bulk,
     },
     Stream(Incarnation, StreamDone),
     Failed {
@@ -210,12 +213,6 @@ pub(super) fn failed(of: Incarnation, error: &paceline_train::Error) -> Done {
     Done::Failed { of, error: error.to_string(), is_invalid_score }
 }
 
-/// Whether all numbers of a state are finite.
-pub(super) fn is_finite(state: &[u8]) -> bool {
-    let largest = paceline_exchange::reduce::values(state).map(|value| value.abs().to_bits()).max();
-    largest.is_none_or(|largest| largest < f32::INFINITY.to_bits())
-}
-
 /// A number is not finite, which is the run's matter.
 pub(super) fn not_finite(of: Incarnation, what: &str) -> Done {
     let error = format!("{what} holds a number that is not finite: lower the learning rate, or look at the data");
@@ -267,17 +264,17 @@ fn carry_out(replica: &mut dyn Replica, task: Task, ahead: &mut Option<Arc<Outgo
             replica.adopt(&state, None).err().map(|error| Done::Failed { of, error, is_invalid_score: false })
         }
         Task::Snapshot { of, whom, round } => {
-            let state = replica.snapshot();
-            match whom {
-                // What is not finite is never saved: the last good state stays.
-                Whom::Master(_) if !is_finite(&state) => Some(not_finite(of, &format!("the state of round {round}"))),
-                whom => Some(Done::Snapshot { of, whom, round, state }),
-            }
+            // What is not finite is given to nobody: the last good state stays.
+            Some(match copy_of(replica) {
+                Ok(Some(state)) => Done::Snapshot { of, whom, round, state },
+                Ok(None) => not_finite(of, &format!("the state of round {round}")),
+                Err(error) => Done::Failed { of, error, is_invalid_score: false },
+            })
         }
         Task::Stream(of, task) => carry_out_in_stream(replica, of, task),
         Task::Write(path, answer) => {
             // Whoever asked waits for it, or is gone.
-            let _ = answer.send(std::fs::write(path, replica.snapshot()));
+            let _ = answer.send(File::create(path).and_then(|mut file| replica.snapshot(&mut file)));
             None
         }
     }
@@ -362,11 +359,11 @@ mod tests {
             panic!("asked for traffic")
         }
 
-        fn snapshot(&self) -> Vec<u8> {
+        fn snapshot(&self, _: &mut dyn std::io::Write) -> std::io::Result<()> {
             panic!("asked for its state")
         }
 
-        fn adopt(&mut self, _: &[u8], _: Option<&[&[u8]]>) -> Result<(), String> {
+        fn adopt(&mut self, _: &Bulk, _: Option<&[&[u8]]>) -> Result<(), String> {
             panic!("asked to adopt")
         }
     }
@@ -374,7 +371,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_replica_is_told_and_the_desk_works_on() {
         let mut desk = Desk::new(Box::new(Panicking));
-        let adopt = Task::Adopt { of: 7, state: Vec::new() };
+        let adopt = Task::Adopt { of: 7, state: Bulk::default() };
         for task in [adopt, Task::Snapshot { of: 7, whom: Whom::Peer(8), round: 3 }] {
             desk.push(ReplicaTask(task));
             let Some(ReplicaDone(Done::Failed { of: 7, error, is_invalid_score: false })) = desk.work() else {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Member, Round, WorkNumber};
-use paceline_exchange::{MemberRules, Paths};
+use paceline_exchange::{Bulk, MemberRules, Paths};
 
 use super::chunks::{Chunk, Head, RoundKey, Whole};
 use super::host::WorkerHost;
@@ -28,13 +27,18 @@ impl Membership {
         &mut self,
         peer: Incarnation,
         said: &ToPeer,
-        numbers: &Bytes,
+        numbers: &Bulk,
         host: &mut dyn WorkerHost,
     ) -> Result<bool, String> {
         if let ToPeer::Sharing(word) = said {
             return self.take_beside(word, numbers, host).map(|()| true);
         }
         let rounds = self.rounds.as_mut().ok_or("no data is read here yet")?;
+        if let ToPeer::State { round } = said {
+            self.fetched_state = Some((*round, numbers.clone()));
+            return Ok(true);
+        }
+        let numbers = &numbers.to_bytes().map_err(|error| error.to_string())?;
         match said {
             ToPeer::Contribution { view, round } => {
                 let (chunk, of) = Chunk::read(numbers, rounds.cut)?;
@@ -52,8 +56,7 @@ impl Membership {
                 return Ok(is_whole);
             }
             ToPeer::Result { round } => rounds.fetched_result = Some((*round, Whole::read(rounds.cut, numbers)?)),
-            ToPeer::State { round } => self.fetched_state = Some((*round, numbers.to_vec())),
-            ToPeer::WantResult { .. } | ToPeer::WantState { .. } | ToPeer::Sharing(_) => {}
+            ToPeer::State { .. } | ToPeer::WantResult { .. } | ToPeer::WantState { .. } | ToPeer::Sharing(_) => {}
         }
         Ok(true)
     }
@@ -123,15 +126,15 @@ impl Membership {
     ) {
         let head = Head { word: word.clone(), of };
         if of == 0 {
-            self.send_to_peer(to, word.clone(), &Chunk::NONE, host);
+            self.send_to_peer(to, word.clone(), Chunk::NONE.to_vec(), host);
         }
         for chunk in chunks {
             if self.links.relayed().contains(&to) {
-                self.send_to_peer(to, word.clone(), &chunk.numbers(&head), host);
+                self.send_to_peer(to, word.clone(), chunk.numbers(&head), host);
             } else if let Some(link) = self.links.to(to) {
                 let body = chunk.body(&head);
                 self.bytes_sent += body.len() as u64;
-                self.send_body(link, &Word::ToPeer(word.clone()), body, host);
+                self.send_body(link, &Word::ToPeer(word.clone()), body.into(), host);
             }
         }
     }

@@ -1,10 +1,9 @@
 //! What a worker hears over its links.
 
-use bytes::Bytes;
 use paceline_exchange::rounds::message::ToMember;
 use paceline_exchange::rounds::{Member, MemberEvent};
 use paceline_exchange::sharing::message::Order;
-use paceline_exchange::{Frame, MemberRules, Planted, sharing};
+use paceline_exchange::{Bulk, Frame, MemberRules, Planted, sharing};
 
 use super::WorkerEvent;
 use super::host::WorkerHost;
@@ -29,13 +28,13 @@ impl Membership {
                 self.nonce = host.nonce()?;
                 let (nonce, program) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
                 let hello = Word::Hello { nonce, known_term: self.known_term, version: PROTOCOL, program };
-                self.send(self.master, &hello, &[], host);
+                self.send(self.master, &hello, host);
             }
             TransportEvent::Opened { link } => {
                 if let Some(peer) = self.links.opened(link) {
                     host.links().admit(link);
                     let from = self.me();
-                    self.send(link, &Word::PeerHello { from, to: peer }, &[], host);
+                    self.send(link, &Word::PeerHello { from, to: peer }, host);
                     self.feed(MemberEvent::PeerUp(peer), host);
                 }
             }
@@ -79,7 +78,7 @@ impl Membership {
                 return;
             }
         };
-        self.send(self.master, &Word::Prove { proof }, &[], host);
+        self.send(self.master, &Word::Prove { proof }, host);
     }
 
     pub(super) fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
@@ -130,7 +129,7 @@ impl Membership {
         &mut self,
         frame: &Frame,
         word: Word,
-        numbers: &Bytes,
+        numbers: &Bulk,
         host: &mut dyn WorkerHost,
     ) -> Result<(), ClusterError> {
         match word {
@@ -164,7 +163,7 @@ impl Membership {
                 host.record().member(&member);
                 self.member = Some(member);
                 if let Some(whereabouts) = host.whereabouts() {
-                    self.send(self.master, &Word::Whereabouts(whereabouts), &[], host);
+                    self.send(self.master, &Word::Whereabouts(whereabouts), host);
                 }
                 host.tell(&WorkerEvent::Joined {
                     master: self.address.clone(),
@@ -196,7 +195,7 @@ impl Membership {
                 Err(reason) => host.links().close(self.master, &reason),
             },
             Word::State { round } => {
-                self.fetched_state = Some((round, numbers.to_vec()));
+                self.fetched_state = Some((round, numbers.clone()));
                 self.feed(MemberEvent::StateFromMaster(round), host);
             }
             _ => {}

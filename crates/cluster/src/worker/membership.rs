@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use paceline_exchange::rounds::message::{ToMaster, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberEvent, Now, Round, Term};
-use paceline_exchange::{MemberRules, Planted};
+use paceline_exchange::{Bulk, MemberRules, Planted};
 
 use super::chunks::Outgoing;
 use super::compute::{Done, ReplicaDone, ReplicaTask, Task, Whom};
@@ -102,7 +101,7 @@ pub(super) struct Membership {
     pub(super) former: Option<Former>,
     /// The numbers of rounds under way, as soon as it is known how many there are.
     pub(super) rounds: Option<Rounds>,
-    pub(super) fetched_state: Option<(Round, Vec<u8>)>,
+    pub(super) fetched_state: Option<(Round, Bulk)>,
     pub(super) stream: Stream,
     /// What was last asked of the replica.
     pub(super) work: Option<Arc<Outgoing>>,
@@ -282,13 +281,13 @@ impl Membership {
                 }
             }
             Done::Snapshot { of, whom, round, state } if is_mine(of) => match whom {
-                Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, &state, host),
-                Whom::Master(rest) => self.send(self.master, &Word::SaveState { round, rest }, &state, host),
+                Whom::Peer(peer) => self.send_to_peer(peer, ToPeer::State { round }, state, host),
+                Whom::Master(rest) => self.send_beside(self.master, &Word::SaveState { round, rest }, &state, host),
             },
             Done::Failed { of, error, is_invalid_score }
                 if of == me && (is_invalid_score || Planted::EndsTheRunForALocalError.is(self.setup.planted)) =>
             {
-                self.send(self.master, &Word::Failed { error: error.clone() }, &[], host);
+                self.send(self.master, &Word::Failed { error: error.clone() }, host);
                 self.ended = Some(Ended::Failed(error));
             }
             Done::Failed { of, error, .. } if of == me => self.break_down(error, host),
@@ -311,19 +310,21 @@ impl Membership {
         if now >= self.reported + REPORT_EVERY {
             let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
             let traffic = self.stream.traffic.take();
-            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic }, &[], host);
+            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic }, host);
             (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, now);
         }
     }
 
-    pub(super) fn send(&mut self, link: LinkId, word: &Word, numbers: &[u8], host: &mut dyn WorkerHost) {
-        let mut body = Vec::with_capacity(256 + numbers.len());
-        word.begin_body(&mut body);
-        body.extend_from_slice(numbers);
-        self.send_body(link, word, body.into(), host);
+    pub(super) fn send(&mut self, link: LinkId, word: &Word, host: &mut dyn WorkerHost) {
+        self.send_beside(link, word, &Bulk::default(), host);
     }
 
-    pub(super) fn send_body(&mut self, link: LinkId, word: &Word, body: Bytes, host: &mut dyn WorkerHost) {
+    /// Sends a word with numbers beside it.
+    pub(super) fn send_beside(&mut self, link: LinkId, word: &Word, numbers: &Bulk, host: &mut dyn WorkerHost) {
+        self.send_body(link, word, word.body(numbers), host);
+    }
+
+    pub(super) fn send_body(&mut self, link: LinkId, word: &Word, body: Bulk, host: &mut dyn WorkerHost) {
         self.sequence += 1;
         let frame = Word::framed(self.run, self.term, self.me(), self.sequence, body);
         let sent = match word {
@@ -340,15 +341,16 @@ impl Membership {
         &mut self,
         peer: Incarnation,
         message: ToPeer,
-        numbers: &[u8],
+        numbers: impl Into<Bulk>,
         host: &mut dyn WorkerHost,
     ) {
+        let numbers = numbers.into();
         if self.links.relayed().contains(&peer) || !self.links.is_wanted(peer) {
-            self.bytes_sent += numbers.len() as u64;
-            self.send(self.master, &Word::Relay { to: peer, said: message }, numbers, host);
+            self.bytes_sent += numbers.len();
+            self.send_beside(self.master, &Word::Relay { to: peer, said: message }, &numbers, host);
         } else if let Some(link) = self.links.to(peer) {
-            self.bytes_sent += numbers.len() as u64;
-            self.send(link, &Word::ToPeer(message), numbers, host);
+            self.bytes_sent += numbers.len();
+            self.send_beside(link, &Word::ToPeer(message), &numbers, host);
         }
     }
 

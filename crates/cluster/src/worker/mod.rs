@@ -5,13 +5,14 @@
 //! - [`run_worker`]: makes a loop and its surroundings, and drives it to its end.
 //! - `worker_loop`: from one joining to the next. `membership`: one incarnation, from joining to its end. `hearing`: what comes
 //!   over links. `actions`: what the rules decide, carried out. `flow`: parts of a round on their way.
-//! - `compute`: the replica and what it is to do. `rounds`: the numbers of rounds under way, in `chunks`.
+//! - `compute`: the replica and what it is to do. `copy`: copies of what it is. `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `host`: what the loop needs of the world around it. `surroundings`: the real one. `prepare`: the job and the data.
 
 mod actions;
 mod chunks;
 pub(crate) mod compute;
+mod copy;
 mod flow;
 mod hearing;
 pub(crate) mod host;
@@ -35,6 +36,8 @@ use serde::Serialize;
 use crate::transport::{Limits, TcpOptions, TcpTransport};
 use crate::trust::{JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
+pub use prepare::read_job;
+pub use surroundings::MakeReplica;
 use surroundings::drive;
 use worker_loop::WorkerSetup;
 
@@ -130,6 +133,16 @@ pub fn run_worker(
     stop: &Stop,
     tell: &mut dyn FnMut(&WorkerEvent),
 ) -> Result<(), ClusterError> {
+    run_worker_with(options, read_job, stop, tell)
+}
+
+/// As [`run_worker`], with another kind of replica than the cores of this machine.
+pub fn run_worker_with(
+    options: &WorkerOptions,
+    make: MakeReplica,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&WorkerEvent),
+) -> Result<(), ClusterError> {
     let (events, inbox) = bounded(EVENTS_WAITING);
     let tcp = TcpOptions {
         listen: options.listen.clone(),
@@ -161,7 +174,7 @@ pub fn run_worker(
         place,
         planted: None,
     };
-    drive(setup, options, transport, &inbox, stop, tell)
+    drive(setup, options, make, transport, &inbox, stop, tell)
 }
 
 /// Whether only this machine reaches an address.

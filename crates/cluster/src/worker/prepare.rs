@@ -9,8 +9,8 @@ use crate::mode::replica_mode;
 use crate::wire::JobText;
 use crate::{ClusterError, prove};
 
-/// Reads a job and its data, and makes a replica for it.
-pub(super) fn read(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
+/// Reads a job and its data, and makes a replica for it: cores of this machine, one for every slot.
+pub fn read_job(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
     // A master's job names files; only what lies below the data root is read.
     let open = OpenOptions { confined: true, ..open.clone() };

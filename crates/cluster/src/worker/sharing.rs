@@ -1,11 +1,11 @@
 //! What a worker does in `shared`, carried out.
 
 use bytes::Bytes;
-use paceline_exchange::Message;
 use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, MemberEvent, Steps};
 use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::sharing::{Act, Happened};
+use paceline_exchange::{Bulk, Message};
 
 use super::compute::Task;
 use super::host::WorkerHost;
@@ -34,21 +34,21 @@ impl Membership {
             Act::Send { to, sequence, covered, examples, stable } => {
                 let message = self.kept(me, sequence)?;
                 let word = PeerWord::Update { sequence, covered, examples, stable };
-                self.send_to_peer(to, ToPeer::Sharing(word), &message, host);
+                self.send_to_peer(to, ToPeer::Sharing(word), message, host);
             }
             Act::Relay { to, origin, sequence, covered, examples } => {
                 let message = self.kept(origin, sequence)?;
                 let word = PeerWord::Relayed { origin, sequence, covered, examples };
-                self.send_to_peer(to, ToPeer::Sharing(word), &message, host);
+                self.send_to_peer(to, ToPeer::Sharing(word), message, host);
             }
             Act::Snapshot => self.compute(Task::Stream(me, StreamTask::Snapshot), host),
             Act::SendSnapshot { to, view, vector, round } => {
                 let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
-                self.send_to_peer(to, ToPeer::Sharing(PeerWord::Snapshot { view, vector, round }), &state, host);
+                self.send_to_peer(to, ToPeer::Sharing(PeerWord::Snapshot { view, vector, round }), state, host);
             }
             Act::SaveSnapshot { view, epoch, vector, round } => {
                 let state = self.stream.copies.pop_front().ok_or("the copy of the state is missing")?;
-                self.send(self.master, &Word::SaveShared { view, epoch, vector, round }, &state, host);
+                self.send_beside(self.master, &Word::SaveShared { view, epoch, vector, round }, &state, host);
             }
             Act::DropSnapshot => drop(self.stream.copies.pop_front()),
             Act::Adopt { former } => {
@@ -70,10 +70,15 @@ impl Membership {
     pub(super) fn take_beside(
         &mut self,
         word: &PeerWord,
-        numbers: &Bytes,
+        numbers: &Bulk,
         host: &mut dyn WorkerHost,
     ) -> Result<(), String> {
         let Some(ready) = &self.job.ready else { return Err("no data is read here yet".into()) };
+        if let PeerWord::Snapshot { round, .. } = word {
+            self.fetched_state = Some((*round, numbers.clone()));
+            return Ok(());
+        }
+        let numbers = &numbers.to_bytes().map_err(|error| error.to_string())?;
         match word {
             PeerWord::Update { .. } | PeerWord::Relayed { .. } => {
                 let message = Message::read(numbers).map_err(|error| error.to_string())?;
@@ -83,7 +88,6 @@ impl Membership {
                 }
                 self.stream.arrived = Some(numbers.clone());
             }
-            PeerWord::Snapshot { round, .. } => self.fetched_state = Some((*round, numbers.to_vec())),
             PeerWord::Running { slots } => {
                 let running = read_values(numbers).map_err(|error| error.to_string())?;
                 let task = Task::Stream(self.me(), StreamTask::MeetRunning(running, *slots, self.stream.part));
@@ -108,9 +112,9 @@ impl Membership {
                 }
                 self.feed(MemberEvent::Sharing(Happened::Stepped { bytes }), host);
                 if !running.is_empty() {
-                    let (numbers, slots) = (write_values(&running), self.setup.slots);
+                    let (numbers, slots) = (Bulk::from(write_values(&running)), self.setup.slots);
                     for peer in self.links.peers() {
-                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running { slots }), &numbers, host);
+                        self.send_to_peer(peer, ToPeer::Sharing(PeerWord::Running { slots }), numbers.clone(), host);
                     }
                 }
                 self.report(host);

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Incarnation, Now, Part, Slots, Steps};
 use paceline_exchange::sharing::{Encodes, Sequence};
 use paceline_model::Loss;
 use paceline_train::{Replica, SlotShare, Traffic};
 
-use super::compute::{Done, ReplicaDone, failed, is_finite, not_finite};
+use super::compute::{Done, ReplicaDone, failed, not_finite};
+use super::copy::copy_of;
 
 /// What the thread that computes is asked to do.
 pub(super) enum StreamTask {
@@ -23,7 +25,7 @@ pub(super) enum StreamTask {
     Snapshot,
     /// Takes over a state; with a list, the residual stays and these messages go back into it.
     Adopt {
-        state: Vec<u8>,
+        state: Bulk,
         void: Option<Vec<Bytes>>,
     },
     MeetRunning(Vec<f32>, Slots, Part),
@@ -32,7 +34,7 @@ pub(super) enum StreamTask {
 /// What it has done.
 pub(super) enum StreamDone {
     Stepped { message: Option<Bytes>, loss: Loss, traffic: Option<Traffic>, running: Vec<f32> },
-    Copied(Vec<u8>),
+    Copied(Bulk),
 }
 
 pub(super) fn carry_out_in_stream(replica: &mut dyn Replica, of: Incarnation, task: StreamTask) -> Option<Done> {
@@ -48,9 +50,10 @@ pub(super) fn carry_out_in_stream(replica: &mut dyn Replica, of: Incarnation, ta
             Err(error) => Some(failed(of, &error)),
         },
         StreamTask::Apply(message) => replica.take(&message).err().and_then(|error| refused(error.to_string())),
-        StreamTask::Snapshot => Some(match replica.snapshot() {
-            state if is_finite(&state) => Done::Stream(of, StreamDone::Copied(state)),
-            _ => not_finite(of, "the state"),
+        StreamTask::Snapshot => Some(match copy_of(replica) {
+            Ok(Some(state)) => Done::Stream(of, StreamDone::Copied(state)),
+            Ok(None) => not_finite(of, "the state"),
+            Err(error) => Done::Failed { of, error, is_invalid_score: false },
         }),
         StreamTask::Adopt { state, void } => {
             let void: Option<Vec<&[u8]>> = void.as_ref().map(|void| void.iter().map(|message| &message[..]).collect());
@@ -76,7 +79,7 @@ pub(super) struct Stream {
     kept: BTreeMap<(Incarnation, Sequence), Bytes>,
     /// What has just come with a word.
     pub arrived: Option<Bytes>,
-    pub copies: VecDeque<Vec<u8>>,
+    pub copies: VecDeque<Bulk>,
     told: Now,
     pub traffic: Option<Traffic>,
     /// What this replica counts for.

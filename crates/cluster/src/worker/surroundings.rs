@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select, unbounded};
-use paceline_exchange::rounds::{Now, Term};
+use paceline_data::OpenOptions;
+use paceline_exchange::rounds::{Now, Slots, Term};
 use paceline_train::{Replica, Stop};
 
 use super::compute::{self, ReplicaDone, ReplicaTask, Task};
 use super::host::{Found, Input, Ready, WorkerHost};
-use super::prepare;
 use super::worker_loop::{WorkerLoop, WorkerSetup};
 use super::{Target, WorkerEvent, WorkerOptions};
 use crate::coordination::{CONNECT_LIMIT, Coordination, ZooKeeper};
@@ -25,9 +25,13 @@ const ASKED_FOR: Duration = Duration::from_secs(2);
 
 type Prepared = Result<(Ready, Box<dyn Replica>), ClusterError>;
 
+/// Reads a job, and makes what computes for it.
+pub type MakeReplica = fn(JobText, Slots, &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError>;
+
 struct Surroundings<'a> {
     began: Instant,
     options: &'a WorkerOptions,
+    make: MakeReplica,
     transport: TcpTransport,
     /// Goes to the thread that asks a coordinator, if there is one.
     finder: Option<Sender<Term>>,
@@ -44,6 +48,7 @@ struct Surroundings<'a> {
 pub(super) fn drive(
     setup: WorkerSetup,
     options: &WorkerOptions,
+    make: MakeReplica,
     transport: TcpTransport,
     inbox: &Receiver<TransportEvent>,
     stop: &Stop,
@@ -59,7 +64,7 @@ pub(super) fn drive(
     let record = Record::new(options.record.as_deref())?;
     let began = Instant::now();
     let mut host =
-        Surroundings { began, options, transport, finder, found, prepared, tasks: None, outbox, record, tell };
+        Surroundings { began, options, make, transport, finder, found, prepared, tasks: None, outbox, record, tell };
     let mut worker = WorkerLoop::new(setup, &mut host);
     let mut is_going = false;
     loop {
@@ -170,7 +175,8 @@ impl WorkerHost for Surroundings<'_> {
         // A replica of another job is of no use any more.
         self.tasks = None;
         let (prepared, slots, open) = (self.prepared.clone(), self.options.standing_for(), self.options.open.clone());
-        let work = move || drop(prepared.send(prepare::read(job, slots, &open)));
+        let make = self.make;
+        let work = move || drop(prepared.send(make(job, slots, &open)));
         if let Err(source) = std::thread::Builder::new().name("paceline-prepare".into()).spawn(work) {
             let _ = self.prepared.send(Err(ClusterError::Thread { source }));
         }

@@ -1,15 +1,18 @@
 //! A team of cores that acts as one worker.
 
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use paceline_data::{Loader, LoaderOptions, Normaliser};
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Span, Steps};
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Flat, Handed, Loss, Progress, State};
 
 use super::crew::{Crew, Task};
 use super::reader::Reader;
+use super::snapshot::{adopt_into, write_snapshot};
 use super::{Contributed, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
 use crate::team::{Outlet, Purpose, UpdateSender};
 use crate::{AveragingOptions, Error, Outer, SharedOptions, Traffic, Trainer};
@@ -375,12 +378,12 @@ impl Replica for CoreReplica {
         self.residual().traffic()
     }
 
-    fn snapshot(&self) -> Vec<u8> {
+    fn snapshot(&self, out: &mut dyn Write) -> io::Result<()> {
         let state = if self.committed == Committed::Base { &self.base } else { self.crew.state() };
-        snapshot_of(state, &self.velocity)
+        write_snapshot(state, &self.velocity, out)
     }
 
-    fn adopt(&mut self, state: &[u8], void: Option<&[&[u8]]>) -> Result<(), String> {
+    fn adopt(&mut self, state: &Bulk, void: Option<&[&[u8]]>) -> Result<(), String> {
         self.ahead = None;
         adopt_into(state, self.crew.state_mut(), &mut self.velocity)?;
         self.committed = Committed::Crew;
@@ -398,11 +401,11 @@ fn without_gradient(state: &State) -> State {
 }
 
 /// Parameters, running statistics, and so many slots: the order of a contribution.
-fn flats(state: &State, slots: usize) -> impl Iterator<Item = &Flat> {
+pub(super) fn flats(state: &State, slots: usize) -> impl Iterator<Item = &Flat> {
     [&state.parameters, &state.running].into_iter().chain(&state.slots[..slots])
 }
 
-fn flats_mut(state: &mut State, slots: usize) -> impl Iterator<Item = &mut Flat> {
+pub(super) fn flats_mut(state: &mut State, slots: usize) -> impl Iterator<Item = &mut Flat> {
     let State { parameters, running, slots: remembered, .. } = state;
     [parameters, running].into_iter().chain(&mut remembered[..slots])
 }
@@ -410,31 +413,4 @@ fn flats_mut(state: &mut State, slots: usize) -> impl Iterator<Item = &mut Flat>
 fn copy_state(from: &State, to: &mut State) {
     let slots = from.slots.len();
     flats_mut(to, slots).zip(flats(from, slots)).for_each(|(to, from)| to.copy_from_slice(from));
-}
-
-/// A state as bytes: parameters, running statistics, what the updater remembers, the outer way; all little-endian `f32`.
-pub fn snapshot_of(state: &State, velocity: &[f32]) -> Vec<u8> {
-    let parts = || flats(state, state.slots.len()).map(|flat| &flat[..]).chain([velocity]);
-    let mut bytes = vec![0; 4 * parts().map(<[f32]>::len).sum::<usize>()];
-    let values = bytes.as_chunks_mut::<4>().0;
-    let mut at = 0;
-    for part in parts() {
-        values[at..at + part.len()].iter_mut().zip(part).for_each(|(four, value)| *four = value.to_le_bytes());
-        at += part.len();
-    }
-    bytes
-}
-
-/// Reads what [`snapshot_of`] wrote into buffers of the same sizes.
-pub fn adopt_into(bytes: &[u8], state: &mut State, velocity: &mut [f32]) -> Result<(), String> {
-    let slots = state.slots.len();
-    let expected = 4 * (flats(state, slots).map(Flat::len).sum::<usize>() + velocity.len());
-    if bytes.len() != expected {
-        return Err(format!("expected a state of {expected} bytes, found {}", bytes.len()));
-    }
-    let mut values = paceline_exchange::reduce::values(bytes);
-    for part in flats_mut(state, slots).map(|flat| &mut flat[..]).chain([velocity]) {
-        part.iter_mut().zip(&mut values).for_each(|(to, value)| *to = value);
-    }
-    Ok(())
 }

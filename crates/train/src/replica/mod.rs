@@ -3,18 +3,22 @@
 //! # Layout
 //!
 //! - [`Replica`]: the trait. [`CoreReplica`]: a team of cores that acts as one.
-//! - `crew`: the threads of such a team. `reader`: minibatches that are read ahead.
+//! - `crew`: the threads of such a team. `reader`: minibatches that are read ahead. `snapshot`: states as bytes.
 
 mod cores;
 mod crew;
 mod reader;
+mod snapshot;
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
-pub use cores::{CoreReplica, adopt_into, snapshot_of};
+pub use cores::CoreReplica;
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::Steps;
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Loss, Progress};
+pub use snapshot::{Snapshot, adopt_into, snapshot_of, write_numbers, write_snapshot};
 
 use crate::team::Outlet;
 use crate::{AveragingOptions, Error, SharedOptions, Traffic};
@@ -70,12 +74,12 @@ pub trait Replica: Send {
     /// What was sent since this was last asked, and what is kept back.
     fn traffic(&mut self) -> Option<Traffic>;
 
-    /// What the replica is after the last commit, as bytes that [`Self::adopt`] takes.
-    fn snapshot(&self) -> Vec<u8>;
+    /// Writes what the replica is after the last commit, as bytes that [`Self::adopt`] takes: little-endian `f32`.
+    fn snapshot(&self, out: &mut dyn Write) -> io::Result<()>;
 
     /// Becomes what another replica was. In `shared` the residual stays, with messages of its own that do not count any more;
     /// without any list it is emptied. Says what was expected and found if it is not of this run.
-    fn adopt(&mut self, state: &[u8], void: Option<&[&[u8]]>) -> Result<(), String>;
+    fn adopt(&mut self, state: &Bulk, void: Option<&[&[u8]]>) -> Result<(), String>;
 }
 
 /// What a contribution is made of: numbers that are summed over the replicas, then numbers of which the mean counts.

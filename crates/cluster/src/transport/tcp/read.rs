@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use bytes::BufMut;
 use paceline_exchange::{Frame, FrameError, FrameReader, Pieces};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::block_in_place;
 
 use super::Shared;
 use super::link::Link;
+use crate::spool;
 use crate::transport::TransportEvent;
 use crate::trust::explain;
 
@@ -28,7 +30,7 @@ const LONGEST_REASON: usize = 1000;
 pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: impl AsyncRead + Unpin) -> String {
     let mut reader = FrameReader::new(shared.limits.stranger_frame);
     let mut chunk = vec![0; CHUNK];
-    let (mut pieces, mut told) = (Pieces::default(), Instant::now());
+    let (mut pieces, mut told) = (Pieces::new(spool::open), Instant::now());
     let (mut first, mut asked) = (true, CHUNK);
     loop {
         // The rest of a long body is read to where it belongs.
@@ -51,13 +53,18 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
             match reader.next() {
                 Ok(None) => break,
                 Ok(Some(frame)) if frame.kind == Frame::GOODBYE => {
-                    return format!("`{peer}` closed: {}", printable(&frame.body));
+                    return format!("`{peer}` closed: {}", printable(frame.body.memory()));
                 }
                 Ok(Some(piece)) if piece.kind == Frame::PIECE => {
                     // Only the first frame of a stranger may be no part of a longer one.
                     let limit =
                         if link.is_admitted() { shared.limits.largest_frame } else { shared.limits.stranger_frame };
-                    match pieces.take(piece, limit) {
+                    // A file may take its time: other links go on meanwhile.
+                    let taken = match pieces.is_spooling() {
+                        true => block_in_place(|| pieces.take(piece, limit)),
+                        false => pieces.take(piece, limit),
+                    };
+                    match taken {
                         Ok(Some(frame)) => shared.events.emit(TransportEvent::Frame { link: link.id, frame }).await,
                         Ok(None) if told.elapsed() >= TOLD_EVERY => {
                             told = Instant::now();
@@ -69,11 +76,11 @@ pub(super) async fn frames(shared: &Shared, link: &Link, peer: &str, mut input: 
                 }
                 Ok(Some(frame)) => {
                     first = false;
-                    asked = if frame.body.len() < CHUNK { CHUNK } else { BEGINNING };
+                    asked = if frame.size() < CHUNK { CHUNK } else { BEGINNING };
                     shared.events.emit(TransportEvent::Frame { link: link.id, frame }).await;
                 }
                 Err(FrameError::TooLarge { found, .. })
-                    if !first && !link.is_admitted() && found as usize <= shared.limits.largest_frame =>
+                    if !first && !link.is_admitted() && found <= shared.limits.largest_frame as u64 =>
                 {
                     link.admitted().await;
                 }

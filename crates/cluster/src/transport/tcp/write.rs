@@ -5,6 +5,7 @@ use std::io;
 use bytes::Buf;
 use paceline_exchange::Frame;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::task::block_in_place;
 
 use super::Shared;
 use super::link::{Link, Work};
@@ -20,7 +21,7 @@ const NOT_COPIED: usize = 16 << 10;
 pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
     let mut gathered = Vec::new();
     // A frame that goes out in pieces, and the bytes of its body that are gone.
-    let mut long: Option<(Frame, usize)> = None;
+    let mut long: Option<(Frame, u64)> = None;
     loop {
         gathered.clear();
         let (mut bytes, mut goodbye, mut idle) = (0, false, false);
@@ -31,14 +32,14 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
         }
         while gathered.len() < GATHERED && long.is_none() && lying.is_none() && !goodbye && !idle {
             match link.next_work() {
-                Work::Frame(frame) if frame.body.len() > Frame::WHOLE => {
+                Work::Frame(frame) if frame.body.len() > Frame::WHOLE as u64 => {
                     bytes += Frame::HEADER;
                     long = Some((frame, 0));
                 }
-                Work::Frame(frame) if frame.body.len() >= NOT_COPIED => {
+                Work::Frame(frame) if frame.body.len() >= NOT_COPIED as u64 => {
                     bytes += frame.size();
                     gathered.extend(frame.header());
-                    lying = Some(frame.body);
+                    lying = Some(frame.body.memory().clone());
                 }
                 Work::Frame(frame) => {
                     bytes += frame.size();
@@ -52,8 +53,12 @@ pub(super) async fn frames(shared: &Shared, link: &Link, mut output: impl AsyncW
             }
         }
         if let Some((frame, gone)) = &mut long {
-            let part = frame.write_piece(*gone, &mut gathered);
-            (bytes, *gone) = (bytes + part.len(), part.end);
+            // A file may take its time: other links go on meanwhile.
+            let part = match frame.body.is_in_memory() {
+                true => frame.write_piece(*gone, &mut gathered)?,
+                false => block_in_place(|| frame.write_piece(*gone, &mut gathered))?,
+            };
+            (bytes, *gone) = (bytes + (part.end - part.start) as usize, part.end);
         }
         long = long.filter(|(frame, gone)| *gone < frame.body.len());
         // In one call of the system where it takes several slices.

@@ -36,7 +36,7 @@ fn last_words(stream: &mut TcpStream) -> String {
     reader.push(&bytes);
     let goodbye = reader.next().expect("a frame").expect("all of it");
     assert_eq!(goodbye.kind, Frame::GOODBYE);
-    String::from_utf8(goodbye.body.into()).expect("text")
+    String::from_utf8(goodbye.body.memory().to_vec()).expect("text")
 }
 
 /// Sends bytes, hears why they are refused, and checks that a good peer gets in nevertheless.
@@ -216,7 +216,7 @@ fn a_long_frame_is_seen_coming_and_a_forged_piece_ends_the_link() {
     let mut gone = 0;
     let seen = loop {
         let mut piece = Vec::new();
-        gone = long.write_piece(gone, &mut piece).end;
+        gone = long.write_piece(gone, &mut piece).expect("bytes in memory").end;
         stream.write_all(&piece).expect("it takes bytes");
         if let Ok(event) = master.events.try_recv() {
             break event;
@@ -224,7 +224,7 @@ fn a_long_frame_is_seen_coming_and_a_forged_piece_ends_the_link() {
     };
     assert_eq!(seen, TransportEvent::Arriving { link });
     let mut forged = Vec::new();
-    Frame { sequence: 3, ..long }.write_piece(gone, &mut forged);
+    Frame { sequence: 3, ..long }.write_piece(gone, &mut forged).expect("bytes in memory");
     stream.write_all(&forged).expect("it takes bytes");
     assert_eq!(last_words(&mut stream), "expected a piece of a frame: more of the frame that has begun");
 }

@@ -68,12 +68,12 @@ fn a_worker_joins_becomes_a_member_and_is_known_as_such() {
     worker.send(link, frame(1, join.token.reveal_bytes().to_vec()));
     let accepted = master.accepted();
     assert_eq!(master.transport.proof(accepted), Proof::None);
-    assert!(token.matches(&master.frame().body));
+    assert!(token.matches(master.frame().body.memory()));
     let identity = authority.issue(17, HOUR).expect("a certificate");
     master.send(accepted, frame(2, identity.reveal_bytes()));
 
     // From now on it can prove itself, to the master and to others.
-    let identity = MemberIdentity::from_bytes(&worker.frame().body).expect("what the master sent");
+    let identity = MemberIdentity::from_bytes(worker.frame().body.memory()).expect("what the master sent");
     assert_eq!((identity.proof(), identity.fingerprint()), (Proof::Member { incarnation: 17 }, join.key));
     worker.transport.set_trust(trust_of(&identity));
     let (link, accepted) = connect(&mut worker, &master);
