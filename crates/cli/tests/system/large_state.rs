@@ -56,6 +56,8 @@ impl Large {
 }
 
 const BLOCK: usize = 1 << 20;
+/// A run without any tells no steps.
+const LOSS: Loss = Loss { sum: 1.0, weight: 1.0 };
 
 impl Replica for Large {
     fn layout(&self) -> Layout {
@@ -67,14 +69,14 @@ impl Replica for Large {
     fn step_alone(&mut self, _: &Steps) -> Result<Loss, Error> {
         std::thread::sleep(STEP);
         self.commits += 1;
-        Ok(Loss::default())
+        Ok(LOSS)
     }
 
     fn contribute(&mut self, _: &Steps, out: &Arc<dyn Sink>) -> Result<Option<Contributed>, Error> {
         std::thread::sleep(STEP);
         out.begin(1.0);
         out.put(0..self.layout.width(), &vec![0.0; self.layout.width()]);
-        Ok(Some(Contributed { weight: 1.0, loss: Loss::default() }))
+        Ok(Some(Contributed { weight: 1.0, loss: LOSS }))
     }
 
     fn go_ahead(&mut self, _: &Steps, _: &dyn Fn() -> bool) -> Result<(), Error> {
@@ -150,6 +152,16 @@ fn resident(process: &str) -> u64 {
     1024 * line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("kilobytes")
 }
 
+/// All threads end, also when the test fails.
+struct Ends<'a>(&'a Stop, &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.ask();
+        self.1.store(true, Ordering::SeqCst);
+    }
+}
+
 fn options(address: &str) -> WorkerOptions {
     WorkerOptions {
         target: Target::Address(address.to_owned()),
@@ -174,6 +186,7 @@ fn a_state_that_is_too_long_for_memory_joins_with_little_of_it() {
     let stop = Stop::default();
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let ends = Ends(&stop, &is_over);
         let (seen, sees) = crossbeam_channel::unbounded();
         let start = |name: &'static str| {
             let (options, stop, seen) = (options(&address), stop.clone(), seen.clone());
@@ -203,11 +216,10 @@ fn a_state_that_is_too_long_for_memory_joins_with_little_of_it() {
         while TAKEN.load(Ordering::SeqCst) == 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
-        is_over.store(true, Ordering::SeqCst);
         let grown = most.load(Ordering::SeqCst).saturating_sub(before);
         let seconds = began.elapsed().as_secs_f64();
         println!("{} bytes in {seconds:.1} s, both ends grew by {} MiB", length(), grown >> 20);
-        stop.ask();
+        drop(ends);
         assert_eq!(TAKEN.load(Ordering::SeqCst), 1, "it took over the state as it was made");
         assert!(grown < MAY_GROW, "both ends together grew by {grown} bytes");
     });
