@@ -56,6 +56,7 @@ class Run:
     def go(self) -> dict:
         workers = [self.worker() for _ in range(WORKERS)]
         chance, began, kills = random.Random(self.seed), time.monotonic(), []
+        self.kills = kills
         while time.monotonic() - began < self.options.seconds:
             try:
                 self.master.wait(self.options.every)
