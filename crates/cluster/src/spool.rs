@@ -1,6 +1,6 @@
 //! Where states lie that are too long for memory: in temporary files without a name, which are gone with their last reader.
 //!
-//! They are made where the system wants temporary files to be (`TMPDIR`, or `/tmp`).
+//! They are made where the system wants temporary files to be (`TMPDIR`, or `/tmp`). Where there is no room, states stay in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,12 +9,38 @@ use std::sync::Arc;
 
 use paceline_exchange::{Bulk, Frame, ReadAt, Spool};
 
-/// A temporary file.
-struct TemporaryFile(File);
+/// A temporary file; or memory, where there is no room for one.
+struct Temporary {
+    file: Option<File>,
+    length: u64,
+    memory: Vec<u8>,
+}
 
-impl Spool for TemporaryFile {
+impl Temporary {
+    fn new(file: Option<File>) -> Self {
+        Self { file, length: 0, memory: Vec::new() }
+    }
+
+    /// No more can be written to the file: all goes on in memory.
+    fn give_up_the_file(&mut self, file: &File) -> io::Result<()> {
+        self.memory.resize(self.length as usize, 0);
+        file.read_exact_at(&mut self.memory, 0)
+    }
+}
+
+impl Spool for Temporary {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        if let Some(mut file) = self.file.take() {
+            match file.write_all(bytes) {
+                Ok(()) => self.file = Some(file),
+                Err(_) => self.give_up_the_file(&file)?,
+            }
+        }
+        if self.file.is_none() {
+            self.memory.extend_from_slice(bytes);
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> io::Result<Arc<dyn ReadAt>> {
@@ -22,19 +48,22 @@ impl Spool for TemporaryFile {
     }
 }
 
-impl ReadAt for TemporaryFile {
+impl ReadAt for Temporary {
     fn read_at(&self, from: u64, to: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(to, from)
+        match &self.file {
+            Some(file) => file.read_exact_at(to, from),
+            None => {
+                let found = self.memory.get(from as usize..).and_then(|rest| rest.get(..to.len()));
+                to.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
     }
 }
 
-/// A new one.
+/// A new one. A full disk costs memory, and nobody their place.
 pub(crate) fn open() -> io::Result<Box<dyn Spool>> {
-    let told = |error: io::Error| {
-        let folder = std::env::temp_dir();
-        io::Error::new(error.kind(), format!("{error} (in `{}`; `TMPDIR` names another folder)", folder.display()))
-    };
-    Ok(Box::new(TemporaryFile(tempfile::tempfile().map_err(told)?)))
+    Ok(Box::new(Temporary::new(tempfile::tempfile().ok())))
 }
 
 /// Takes bytes: the first of them into memory, and when those are too many, all into a temporary file.
@@ -79,6 +108,29 @@ impl Write for BulkWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_room_for_a_file_all_goes_on_in_memory() {
+        let full = File::options().write(true).open("/dev/full").expect("a disk that is full");
+        let read_only = || {
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(b"on we ").expect("room for it");
+            File::open(file.path()).expect("it is there")
+        };
+        let begun = Temporary { length: 6, ..Temporary::new(Some(read_only())) };
+        for (mut spool, expected) in
+            [(Temporary::new(None), "go"), (Temporary::new(Some(full)), "go"), (begun, "on we go")]
+        {
+            spool.write(b"g").expect("room in memory");
+            spool.write(b"o").expect("room in memory");
+            assert!(spool.file.is_none());
+            let mut read = vec![0; expected.len()];
+            let bytes = Box::new(spool).finish().expect("bytes");
+            bytes.read_at(0, &mut read).expect("all of them");
+            assert_eq!(read, expected.as_bytes());
+            assert!(bytes.read_at(1, &mut read).is_err(), "there are no more");
+        }
+    }
 
     #[test]
     fn what_is_short_stays_in_memory_and_what_is_long_comes_back_from_a_file() {

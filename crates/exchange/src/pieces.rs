@@ -20,6 +20,8 @@ use crate::frame::{Frame, FrameError};
 
 /// Bytes of a piece before those of the frame.
 const PREFIX: usize = 10;
+/// So many bytes of a frame stay in memory, however long it is: its word is among them.
+const BEGINNING: usize = 4 * Frame::WHOLE;
 
 impl Frame {
     /// The kind of frames that are pieces of another one; it belongs to the transport.
@@ -59,7 +61,7 @@ impl Frame {
 pub type OpenSpool = fn() -> io::Result<Box<dyn Spool>>;
 
 /// Puts pieces together again. Memory grows with the bytes that have arrived, up to [`Frame::IN_MEMORY`]: of a longer frame only the
-/// first piece stays there, and the others are written elsewhere.
+/// beginning stays there, and the rest is written elsewhere.
 pub struct Pieces {
     open: OpenSpool,
     whole: Option<Begun>,
@@ -104,7 +106,6 @@ impl Pieces {
         }
         let Frame { run, term, origin, sequence, .. } = piece;
         let head = Frame { kind, run, term, origin, sequence, body: Bulk::default() };
-        let is_first = begun.is_none();
         let mut begun =
             begun.unwrap_or_else(|| Begun { head: head.clone(), arrived: 0, memory: Vec::new(), spool: None });
         if begun.head != head {
@@ -116,7 +117,7 @@ impl Pieces {
             Some(spool) => spool.write(part).map_err(not_kept)?,
             None => begun.memory.extend_from_slice(part),
         }
-        if is_first && length > Frame::IN_MEMORY {
+        if begun.spool.is_none() && begun.memory.len() >= BEGINNING && length > Frame::IN_MEMORY {
             begun.spool = Some((self.open)().map_err(not_kept)?);
         }
         if part.len() as u64 == left {
@@ -219,12 +220,13 @@ mod tests {
             came.last().expect("a frame")
         };
         let came = arrive(&whole);
-        assert_eq!((came.body.memory().len(), came.body.len()), (Frame::WHOLE, whole.body.len()));
+        assert_eq!((came.body.memory().len(), came.body.len()), (BEGINNING, whole.body.len()));
         let again = arrive(&came);
         assert!(!again.body.is_in_memory());
         assert!(again.body.to_bytes().expect("bytes") == *whole.body.memory(), "the same bytes");
-        let refused = nowhere().take(pieces(&whole).remove(0), usize::MAX).expect_err("no room");
-        let said = refused.to_string();
+        let mut reader = nowhere();
+        let refused = pieces(&whole).into_iter().find_map(|piece| reader.take(piece, usize::MAX).err());
+        let said = refused.expect("no room").to_string();
         assert!(said.starts_with("a frame of 33554435 bytes is too long for memory, and cannot"), "{said}");
     }
 

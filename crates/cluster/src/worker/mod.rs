@@ -5,7 +5,8 @@
 //! - [`run_worker`]: makes a loop and its surroundings, and drives it to its end.
 //! - `worker_loop`: from one joining to the next. `membership`: one incarnation, from joining to its end. `hearing`: what comes
 //!   over links. `actions`: what the rules decide, carried out. `flow`: parts of a round on their way.
-//! - `compute`: the replica and what it is to do. `copy`: copies of what it is. `rounds`: the numbers of rounds under way, in `chunks`.
+//! - `compute`: the replica and what it is to do. `copy`: copies of what it is.
+//! - `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
 //! - `host`: what the loop needs of the world around it. `surroundings`: the real one. `prepare`: the job and the data.
 
