@@ -53,7 +53,7 @@ impl World {
         let is_state = self.faults.has_slow_links(self.now) && is_state(&frame);
         let delay = if is_state { self.random.within(200, 5000) } else { self.random.within(1, 15) };
         if let Some((to, at)) = self.network.arrival(link, from, self.now, delay, overtakes) {
-            self.said = (self.said.0 + 1, self.said.1 + frame.body.len() as u64);
+            self.said = (self.said.0 + 1, self.said.1 + frame.body.len());
             self.said_to_master += u64::from(self.masters.contains_key(&from) || self.masters.contains_key(&to));
             self.say(|| match Word::read(&frame) {
                 Ok((word, _)) => {

@@ -39,6 +39,7 @@ struct Large {
 }
 
 impl Large {
+    #[expect(clippy::result_large_err, reason = "it is what a worker is given")]
     fn make(job: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
         let (ready, _) = read_job(job, slots, open)?;
         let large = Self { layout: ready.layout, commits: 0 };
@@ -178,6 +179,7 @@ fn options(address: &str) -> WorkerOptions {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "with `--nocapture` it is a measurement")]
 fn a_state_that_is_too_long_for_memory_joins_with_little_of_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = ["--min-workers", "1", "--set", "data.global_batch=2", "--set", "train.checkpoint.steps=100000"];

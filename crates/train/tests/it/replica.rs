@@ -273,7 +273,7 @@ fn members_that_take_every_step_together_are_a_plain_loop_over_their_gradients()
             rounds(1, count).iter().for_each(|assignment| take_round(&mut members, assignment));
             let expected = plain_sync(&network, count);
             for member in &members {
-                expect_same(&bytes_of(&member), &expected, &format!("{count} members"));
+                expect_same(&bytes_of(member), &expected, &format!("{count} members"));
             }
         }
     }
