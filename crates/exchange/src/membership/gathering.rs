@@ -72,6 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_many_reasons_the_first_are_told() {
+        let mut reason = "worker 1 was lost".to_owned();
+        (2..500).for_each(|worker| add_reason(&mut reason, &format!("worker {worker} was lost")));
+        assert!(reason.starts_with("worker 1 was lost; worker 2 was lost; "), "{reason}");
+        assert!(reason.ends_with(" was lost; and others") && reason.len() < 550, "{reason}");
+    }
+
+    #[test]
     fn what_comes_within_a_moment_is_one_view() {
         let mut gathering = Gathering::default();
         gathering.join(1, 1000);
