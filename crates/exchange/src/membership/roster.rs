@@ -71,6 +71,12 @@ impl Roster {
         self.candidates.iter().filter(|(_, c)| c.address.is_some()).map(|(member, _)| *member).collect()
     }
 
+    /// Whether a view of them can begin: to stop with what is there, one is enough.
+    pub(crate) fn has_enough(&self, options: &MasterOptions, is_stopping: bool) -> bool {
+        let needed = if is_stopping { 1 } else { options.min_workers.max(1) };
+        self.ready().len() >= needed
+    }
+
     pub(crate) fn address(&self, member: Incarnation) -> String {
         self.candidates.get(&member).and_then(|c| c.address.clone()).unwrap_or_default()
     }

@@ -35,8 +35,7 @@ impl Master {
 
     /// Whether a view of those who are here can begin.
     pub(super) fn has_enough(&self) -> bool {
-        let needed = if self.stop_asked.is_some() { 1 } else { self.options.min_workers.max(1) };
-        self.roster.ready().len() >= needed
+        self.roster.has_enough(&self.options, self.stop_asked.is_some())
     }
 
     pub(super) fn begin_if_all_are_frozen(&mut self) {
