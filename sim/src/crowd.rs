@@ -21,6 +21,8 @@ pub struct Crowd {
     pub of_the_master: u64,
     /// Links of a member, at most.
     pub links: usize,
+    /// One is killed: bytes that the master says to each of the others until their view has begun.
+    pub without_one: u64,
     /// From when half were killed to a view of the others.
     pub view_without_half: Now,
     /// And to the next round that counts.
@@ -55,15 +57,31 @@ impl Crowd {
         let of_a_round = (per_round(world.said.0, before.0), per_round(world.said.1, before.1));
         let of_the_master = per_round(world.said_to_master, of_master);
         let links = world.workers.keys().map(|pid| world.network.of(*pid).len()).max().unwrap_or(0);
-        let half: Vec<Pid> = world.workers.keys().copied().step_by(2).collect();
-        let (killed, before, left) = (world.now, world.said, members as usize - half.len());
+        let (one, before) = (world.workers.keys().copied().max().unwrap_or_default(), world.master_said);
+        world.kill(one, false);
+        world.until("a view without one of them", |world| world.members().len() as u64 == members - 1)?;
+        let without_one = (world.master_said - before) / (members - 1);
+        let counted = world.counted();
+        world.until("a round without one of them", |world| world.counted() > counted)?;
+        let half: Vec<Pid> = world.workers.keys().copied().filter(|pid| !world.dead.contains(pid)).step_by(2).collect();
+        let (killed, before, left) = (world.now, world.said, members as usize - 1 - half.len());
         half.into_iter().for_each(|pid| world.kill(pid, false));
         world.until("a view without half of them", |world| world.members().len() == left)?;
         let (view_without_half, counted) = (world.now - killed, world.counted());
         world.until("a round without half of them", |world| world.counted() > counted)?;
         let to_heal = (world.said.0 - before.0, world.said.1 - before.1);
         let healed = world.now - killed;
-        Ok(Self { all_members, to_join, of_a_round, of_the_master, links, view_without_half, healed, to_heal })
+        Ok(Self {
+            all_members,
+            to_join,
+            of_a_round,
+            of_the_master,
+            links,
+            without_one,
+            view_without_half,
+            healed,
+            to_heal,
+        })
     }
 }
 

@@ -54,6 +54,7 @@ impl World {
         let delay = if is_state { self.random.within(200, 5000) } else { self.random.within(1, 15) };
         if let Some((to, at)) = self.network.arrival(link, from, self.now, delay, overtakes) {
             self.said = (self.said.0 + 1, self.said.1 + frame.body.len());
+            self.master_said += if self.masters.contains_key(&from) { frame.body.len() } else { 0 };
             self.said_to_master += u64::from(self.masters.contains_key(&from) || self.masters.contains_key(&to));
             self.say(|| match Word::read(&frame) {
                 Ok((word, _)) => {

@@ -9,7 +9,6 @@ use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{Incarnation, MasterOptions, MemberOptions, Now, Span, StepSize, Told};
 use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
 
-use crate::clocks;
 use crate::hosts::{Effect, SimMaster, Socket};
 use crate::network::Pid;
 use crate::numbers::State;
@@ -97,8 +96,12 @@ impl World {
     pub(crate) fn start_master(&mut self) {
         let pid = self.new_pid();
         let run = self.random.next() | 1;
-        let mut host =
-            SimMaster { now: clocks::shows(pid, self.now), socket: Socket::new(pid), run, record: Record::default() };
+        let mut host = SimMaster {
+            now: self.clocks.shows(pid, self.now),
+            socket: Socket::new(pid),
+            run,
+            record: Record::default(),
+        };
         let master = MasterLoop::new(self.setup(pid), Board::default(), &mut host);
         let process =
             MasterProcess { master: Some(master), host, wakes: Now::MAX, has_started: false, is_looked_at: false };
@@ -114,7 +117,7 @@ impl World {
             input.truncate(160);
             self.trace.push(format!("{:>7} master {pid}: {input}", self.now));
         }
-        process.host.now = clocks::shows(pid, self.now);
+        process.host.now = self.clocks.shows(pid, self.now);
         let Some(master) = &mut process.master else { return };
         master.handle(input, &mut process.host);
         if let Some(term) = master.term() {
@@ -215,7 +218,7 @@ impl World {
     /// One that is given up for its silence has stopped by itself: what it was doing may be given to another.
     fn holds_no_lease(&mut self, member: Incarnation) {
         let lease =
-            |(pid, worker): (&Pid, &WorkerProcess)| worker.lease_of(member).map(|until| clocks::when(*pid, until));
+            |(pid, worker): (&Pid, &WorkerProcess)| worker.lease_of(member).map(|until| self.clocks.when(*pid, until));
         let until = self.workers.iter().filter(|(pid, _)| !self.dead.contains(pid)).find_map(lease);
         if let Some(until) = until.filter(|until| *until > self.now) {
             self.watch.fail(self.now, format!("worker {member} was given up, but holds a lease until {until}"));

@@ -20,8 +20,24 @@ pub(crate) struct Store {
     pub model: Option<State>,
     /// The last state that was to be written, and what was left behind it.
     tried: Option<(u64, Round, Schedule)>,
-    /// Who could not write a checkpoint last, in which term, and when it was told so.
+    /// Who could not write a checkpoint last, in which term, and when it was told so by its clock.
     failed: Option<(Pid, u64, Now)>,
+}
+
+/// What a master has written.
+pub(crate) enum Written {
+    Checkpoint(String, Checkpoint),
+    Model(Option<State>),
+}
+
+impl Store {
+    /// A file is there when all of it is on the disk: what a master leaves behind that dies before is not read.
+    pub(crate) fn take(&mut self, written: Written) {
+        match written {
+            Written::Checkpoint(path, checkpoint) => drop(self.files.insert(path, checkpoint)),
+            Written::Model(model) => self.model = model,
+        }
+    }
 }
 
 impl World {
@@ -45,9 +61,9 @@ impl World {
                 self.after(delay, pid, Happening::Answered(Answer::BestKept(Ok(()))));
             }
             Operation::Export { state, .. } => {
-                self.store.model = read_state(&state).ok();
                 let exported = Exported { path: "model".into(), digest: String::new(), scores: None };
-                self.after(delay, pid, Happening::Answered(Answer::Exported(Ok(exported))));
+                let model = Box::new(Written::Model(read_state(&state).ok()));
+                self.after(delay, pid, Happening::Written(model, Answer::Exported(Ok(exported))));
             }
         }
     }
@@ -80,19 +96,20 @@ impl World {
                 },
             }
         }
-        let is_the_same = |(by, term, at)| by == pid && term == checkpoint.term && self.now < at + 900;
+        let shown = self.clocks.shows(pid, self.now);
+        let is_the_same = |(by, term, at)| by == pid && term == checkpoint.term && shown < at + 900;
         if self.store.failed.is_some_and(is_the_same) {
             self.watch.fail(self.now, "a checkpoint that could not be written was tried again at once".into());
         }
-        let saved = if self.disk_fails() {
-            self.store.failed = Some((pid, checkpoint.term, self.now + delay));
+        let happening = if self.disk_fails() {
+            self.store.failed = Some((pid, checkpoint.term, shown + delay));
             self.watch.count("a checkpoint could not be written");
-            Err("no space is left".to_owned())
+            Happening::Answered(Answer::Saved(round, Err("no space is left".to_owned())))
         } else {
             let path = format!("checkpoint-{}-{round}", checkpoint.term);
-            self.store.files.insert(path.clone(), checkpoint);
-            Ok(PathBuf::from(path))
+            let saved = Answer::Saved(round, Ok(PathBuf::from(&path)));
+            Happening::Written(Box::new(Written::Checkpoint(path, checkpoint)), saved)
         };
-        self.after(delay, pid, Happening::Answered(Answer::Saved(round, saved)));
+        self.after(delay, pid, happening);
     }
 }

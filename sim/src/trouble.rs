@@ -5,10 +5,27 @@ use paceline_exchange::rounds::{Now, Operator};
 use crate::network::Pid;
 use crate::world::{Happening, NOBODY, World};
 
+/// In milliseconds.
+const SHORTEST_JUMP: Now = 700;
+
 impl World {
     /// Whether the disk does not take what is written now.
     pub(crate) fn disk_fails(&mut self) -> bool {
         self.now < self.faults.until && self.random.one_in(8)
+    }
+
+    /// The clock of a process is ahead from now on, as after its machine has slept. Shorter jumps are not told from time that
+    /// has passed: a master may give somebody up that much too soon.
+    fn jump(&mut self, pid: Pid, by: Now) {
+        self.clocks.jump(pid, by.max(SHORTEST_JUMP));
+        self.watch.count("a clock jumped");
+        if self.workers.contains_key(&pid) {
+            self.watch.is_faulty(pid, self.now);
+        }
+        let wakes = self.workers.get(&pid).map(|worker| worker.wakes);
+        if let Some(at) = wakes.or(self.masters.get(&pid).map(|master| master.wakes)) {
+            self.after(0, pid, Happening::Wakes(at));
+        }
     }
 
     pub(crate) fn make_trouble(&mut self) {
@@ -40,7 +57,7 @@ impl World {
             _ => self.random.within(3000, 12_000),
         };
         let until = (self.now + length).min(self.faults.until);
-        let kind = self.random.within(0, 20);
+        let kind = self.random.within(0, 21);
         self.say(|| format!("trouble {kind} at worker {worker} until {until}"));
         match kind {
             0..=2 => self.lose_worker(worker),
@@ -111,6 +128,12 @@ impl World {
                     self.network.mute(from, to, until);
                     [from, to].into_iter().for_each(|pid| self.watch.is_faulty(pid, until));
                     self.watch.count("one was heard by another, and did not hear it");
+                }
+            }
+            17 => {
+                let processes: Vec<Pid> = live.iter().copied().chain(self.coordinator.leader).collect();
+                if let Some(pid) = self.random.pick(&processes) {
+                    self.jump(pid, length);
                 }
             }
             _ => {

@@ -8,7 +8,6 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Incarnation, Now};
 use paceline_exchange::sharing::message::PeerWord;
 
-use crate::clocks;
 use crate::hosts::{Effect, SimWorker};
 use crate::masters::{DATA, job};
 use crate::network::Pid;
@@ -53,7 +52,7 @@ impl WorkerProcess {
 impl World {
     pub(crate) fn start_worker(&mut self) {
         let pid = self.new_pid();
-        let mut host = SimWorker::new(clocks::shows(pid, self.now), pid);
+        let mut host = SimWorker::new(self.clocks.shows(pid, self.now), pid);
         let setup = WorkerSetup {
             token: None,
             needs_key: false,
@@ -78,7 +77,7 @@ impl World {
             self.trace.push(format!("{:>7} worker {pid}: {input}", self.now));
         }
         let Some(process) = self.workers.get_mut(&pid) else { return };
-        process.host.now = clocks::shows(pid, self.now);
+        process.host.now = self.clocks.shows(pid, self.now);
         process.worker.handle(input, &mut process.host);
         self.worker_acts(pid);
     }
@@ -119,7 +118,7 @@ impl World {
                     if task.steps().is_some_and(|steps| !steps.is_empty())
                         && let Some(lease) = process.worker.member().map(|member| member.lease_until())
                     {
-                        self.watch.may_work(self.now, pid, clocks::when(pid, lease));
+                        self.watch.may_work(self.now, pid, self.clocks.when(pid, lease));
                     }
                     if let Some(desk) = &mut process.desk {
                         desk.push(task);

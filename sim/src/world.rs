@@ -8,7 +8,7 @@ use paceline_cluster::loops::{Answer, Found, MasterInput, WorkerInput};
 use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, StepSize};
 use paceline_exchange::{Frame, Planted};
 
-use crate::clocks;
+use crate::clocks::Clocks;
 use crate::coordinator::Coordinator;
 use crate::faults::Faults;
 use crate::invariants::Watch;
@@ -16,7 +16,7 @@ use crate::links;
 use crate::masters::MasterProcess;
 use crate::network::{Network, Pid};
 use crate::random::Random;
-use crate::store::Store;
+use crate::store::{Store, Written};
 use crate::workers::WorkerProcess;
 
 /// What happens to a process, or to the world.
@@ -28,6 +28,8 @@ pub(crate) enum Happening {
     Closed(u64, String),
     Wakes(Now),
     Answered(Answer),
+    /// Is on the disk, unless its writer died before.
+    Written(Box<Written>, Answer),
     Found(Option<Found>),
     Prepared,
     /// What the replica is at is done.
@@ -103,6 +105,7 @@ pub struct World {
     pub(crate) masters: BTreeMap<Pid, MasterProcess>,
     pub(crate) workers: BTreeMap<Pid, WorkerProcess>,
     pub(crate) paused: BTreeMap<Pid, Now>,
+    pub(crate) clocks: Clocks,
     pub(crate) dead: BTreeSet<Pid>,
     pub(crate) next_pid: Pid,
     pub(crate) coordinator: Coordinator,
@@ -120,6 +123,8 @@ pub struct World {
     pub(crate) said: (u64, u64),
     /// Frames that a master sent or was sent.
     pub(crate) said_to_master: u64,
+    /// Bytes that a master sent.
+    pub(crate) master_said: u64,
 }
 
 impl World {
@@ -162,6 +167,7 @@ impl World {
             masters: BTreeMap::new(),
             workers: BTreeMap::new(),
             paused: BTreeMap::new(),
+            clocks: Clocks::default(),
             dead: BTreeSet::new(),
             next_pid: NOBODY + 1,
             coordinator: Coordinator::default(),
@@ -177,6 +183,7 @@ impl World {
             trace: Vec::new(),
             said: (0, 0),
             said_to_master: 0,
+            master_said: 0,
         }
     }
 
@@ -239,6 +246,10 @@ impl World {
                 Happening::Unsure(term) => self.be_unsure(pid, term),
                 Happening::Regains(term) => self.regain(pid, term),
                 Happening::Answered(answer) => self.tell_master(pid, MasterInput::Done(answer)),
+                Happening::Written(written, answer) => {
+                    self.store.take(*written);
+                    self.tell_master(pid, MasterInput::Done(answer));
+                }
                 Happening::Asked(operator) => {
                     if operator == Operator::Stop && self.stop_asked.as_ref().is_none_or(|asked| asked.pid != pid) {
                         let (at, term, counted) = (self.now, self.coordinator.term, self.watch.last_counted());
@@ -294,6 +305,6 @@ impl World {
     /// A timer rings when it was asked for, or a little late.
     pub(crate) fn wake(&mut self, pid: Pid, at: Now) {
         let late = if self.random.one_in(10) { self.random.within(0, 200) } else { 0 };
-        self.at(clocks::when(pid, at).max(self.now) + late, pid, Happening::Wakes(at));
+        self.at(self.clocks.when(pid, at).max(self.now) + late, pid, Happening::Wakes(at));
     }
 }

@@ -225,12 +225,8 @@ class Storm:
         }
         outcome.check("accuracy at most 0.3 points below one process", finished["accuracy"] >= alone - 0.003, finished["accuracy"])
         outcome.check("nobody is lost without a cause", not unexplained, [one.event for one in unexplained])
-        if self.mode != "shared":
-            steps = -(-self.stage.examples // GLOBAL_BATCH)
-            epochs, rest = divmod(int(started["resumed_at"]), steps)
-            before = epochs * self.stage.examples + rest * GLOBAL_BATCH
-            expected = self.epochs * self.stage.examples - before - aside
-            outcome.check("every example that was left is counted once", finished["examples"] == expected, f"{finished['examples']} of {expected}")
+        expected = int(started["examples_left"]) - sum(int(one["examples"]) for one in last.all(kind("set_aside")))
+        outcome.check("every example that was left is counted once", finished["examples"] == expected, f"{finished['examples']} of {expected}")
         chain = [(one.find(kind("started"))["resumed_at"], one) for one in lead]
         outcome.check("no master goes back behind the one before it", [at for at, _ in chain] == sorted(at for at, _ in chain), [at for at, _ in chain])
 

@@ -70,7 +70,7 @@ pub use error::{Error, MessageError};
 pub use form::Form;
 pub use frame::{Frame, FrameError, FrameReader};
 pub use instructions::Instructions;
-pub use membership::{MESH_LIMIT, Paths, THROUGH_THE_MASTER};
+pub use membership::{Crew, MESH_LIMIT, Paths, THROUGH_THE_MASTER};
 pub use message::Message;
 pub use pieces::{OpenSpool, Pieces};
 pub use plain::encode_plain;

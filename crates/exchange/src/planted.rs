@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Planted {
     CountsWhenTheFirstIsDone,
     CommitsTheOldestRound,
+    TakesTheLastPlanForKnown,
+    CountsOnWhoWasLostMeanwhile,
     ForgetsTheLostSlice,
     RepeatsACommittedSlice,
     CompletesWhileFrozen,
@@ -70,13 +72,14 @@ pub enum Planted {
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 24] = [
+    pub const IN_ROUNDS: [Planted; 25] = [
         Planted::ForgetsThatClocksDiffer,
         Planted::SumsBeforeAllBelowHaveGiven,
         Planted::KeepsTheWholeToItself,
         Planted::PutsAnybodyAbove,
         Planted::CountsWhenTheFirstIsDone,
         Planted::CommitsTheOldestRound,
+        Planted::TakesTheLastPlanForKnown,
         Planted::ForgetsTheLostSlice,
         Planted::RepeatsACommittedSlice,
         Planted::CompletesWhileFrozen,
@@ -122,7 +125,9 @@ impl Planted {
     ];
 
     /// Those in the rules of `shared`.
-    pub const IN_SHARING: [Planted; 19] = [
+    pub const IN_SHARING: [Planted; 21] = [
+        Planted::TakesTheLastPlanForKnown,
+        Planted::CountsOnWhoWasLostMeanwhile,
         Planted::KeepsMessagesToItself,
         Planted::ForgetsBeforeAllHold,
         Planted::CutsAtTheLeast,

@@ -320,10 +320,12 @@ fn a_master_that_was_killed_goes_on_from_its_checkpoint() {
     let saved = first.wait_for("checkpoint")["iteration"].as_u64().expect("a number");
     first.kill();
     let mut second = master(folder.path(), &arguments);
-    let resumed = second.wait_for("started")["resumed_at"].as_u64().expect("a number");
+    let started = second.wait_for("started");
+    let resumed = started["resumed_at"].as_u64().expect("a number");
     assert!(resumed >= saved, "resumed at {resumed}, but {saved} was told");
     let (status, events, errors) = second.end();
     assert_eq!(status, Some(0), "{errors}");
+    assert_eq!(named(&events, "finished")[0]["examples"], started["examples_left"], "each is counted once");
     assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
     for worker in workers {
         assert!(!named(&left_well(worker), "left").is_empty(), "it has noticed");

@@ -186,6 +186,7 @@ impl Term {
             epochs: self.epochs,
             steps: steps_per_epoch.saturating_mul(self.epochs).min(train.steps.unwrap_or(u64::MAX)),
             resumed_at: self.checkpoint_steps,
+            examples_left: Some(self.machine.rest().left_of_all()),
             instructions: paceline_nn::Instructions::detect().name(),
         });
         if self.record.stage == RunStage::Trained {

@@ -5,6 +5,7 @@ use paceline_exchange::rounds::message::ToPeer;
 use paceline_exchange::rounds::{Course, MemberAction, MemberEvent};
 use paceline_train::{Outlet, Sink};
 
+use super::WorkerEvent;
 use super::chunks::{Outgoing, Whole};
 use super::compute::{Done, ReplicaDone, Task, Whom};
 use super::host::WorkerHost;
@@ -51,6 +52,7 @@ impl Membership {
             MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), host),
             MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, Bulk::default(), host),
             MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, host),
+            MemberAction::Begin { view, members, round } => host.tell(&WorkerEvent::View { view, members, round }),
             MemberAction::Connect(peers) => {
                 let now = host.now();
                 let without_link = self.links.want(peers, host.links(), now);

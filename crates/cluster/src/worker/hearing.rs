@@ -1,8 +1,6 @@
 //! What a worker hears over its links.
 
-use paceline_exchange::rounds::message::ToMember;
 use paceline_exchange::rounds::{Member, MemberEvent};
-use paceline_exchange::sharing::message::Order;
 use paceline_exchange::{Bulk, Frame, MemberRules, Planted, sharing};
 
 use super::WorkerEvent;
@@ -180,13 +178,6 @@ impl Membership {
             Word::Renewed { identity } if self.is_encrypted => show(&identity, host)?,
             Word::Refused { reason } => self.ended = Some(Ended::Refused(reason)),
             Word::ToMember(said) => {
-                if let ToMember::View { plan, .. } = &said {
-                    host.tell(&WorkerEvent::View { view: plan.view, members: plan.members.clone(), round: plan.first });
-                }
-                if let ToMember::Sharing(Order::View(view)) = &said {
-                    let (members, round) = (view.members.clone(), view.round);
-                    host.tell(&WorkerEvent::View { view: view.view, members, round });
-                }
                 self.feed(MemberEvent::MasterSaid(frame.term, said), host);
             }
             Word::Relayed { from, said } => match self.take_numbers(from, &said, numbers, host) {

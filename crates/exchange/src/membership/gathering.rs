@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::edges::{Edges, Remedy};
+use super::roster::Roster;
+use crate::planted::{Planted, has};
 use crate::rounds::{Incarnation, Now};
 
 /// How long what asks for a view is gathered, in milliseconds.
@@ -15,6 +18,15 @@ pub(crate) struct Gathering {
     joined: Vec<Incarnation>,
     broken: BTreeSet<(Incarnation, Incarnation)>,
     until: Option<Now>,
+}
+
+/// What follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Why a view begins, if it does.
+    pub(crate) reasons: Vec<String>,
+    /// Who goes, and why.
+    pub(crate) evicted: Vec<(Incarnation, String)>,
 }
 
 impl Gathering {
@@ -30,22 +42,43 @@ impl Gathering {
         self.until.get_or_insert(now + GATHERED_FOR);
     }
 
-    /// Why a view is due, and which pairs are broken.
-    pub(crate) fn take_due(&mut self, now: Now) -> Option<(String, BTreeSet<(Incarnation, Incarnation)>)> {
+    /// What is due: a view with those who have joined, in which all pairs that do not reach each other are mended or parted.
+    pub(crate) fn take_due(
+        &mut self,
+        now: Now,
+        roster: &Roster,
+        edges: &mut Edges,
+        planted: Option<Planted>,
+    ) -> Option<Due> {
         self.until.filter(|at| now >= *at)?;
         let Self { joined, broken, .. } = std::mem::take(self);
+        let mut due = Due::default();
         let joined: Vec<String> = joined.iter().map(Incarnation::to_string).collect();
-        let reason = match &joined[..] {
-            [] => String::new(),
-            [one] => format!("worker {one} joined"),
-            all => format!("workers {} joined", all.join(", ")),
-        };
-        Some((reason, broken))
+        match &joined[..] {
+            _ if has(planted, Planted::ForgetsWhoJoined) => {}
+            [] => {}
+            [one] => due.reasons.push(format!("worker {one} joined")),
+            all => due.reasons.push(format!("workers {} joined", all.join(", "))),
+        }
+        for (a, b) in broken {
+            let is_there =
+                |member| roster.contains(member) && due.evicted.iter().all(|(evicted, _)| *evicted != member);
+            if is_there(a) && is_there(b) {
+                match edges.fail(a, b, planted) {
+                    Remedy::View(reason) => due.reasons.push(reason),
+                    Remedy::Evict(evicted, reason) => due.evicted.push((evicted, reason)),
+                }
+            }
+        }
+        Some(due)
     }
 
     /// A view begins for another reason, with all who are here.
-    pub(crate) fn take_broken(&mut self) -> BTreeSet<(Incarnation, Incarnation)> {
-        std::mem::take(self).broken
+    pub(crate) fn take_all(&mut self, edges: &mut Edges, planted: Option<Planted>) {
+        for (a, b) in std::mem::take(self).broken {
+            // Should one of them have to go, that is seen when they fail the next time.
+            let _ = edges.fail(a, b, planted);
+        }
     }
 
     /// When a view is due.
@@ -80,6 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn of_pairs_that_share_a_member_only_that_one_goes() {
+        let (mut roster, mut edges) = (Roster::default(), Edges::default());
+        (1..=3).for_each(|member| roster.join(member, 0));
+        let mut fail = || {
+            let mut gathering = Gathering::default();
+            gathering.break_up(1, 3, 0);
+            gathering.break_up(2, 3, 0);
+            let due = gathering.take_due(GATHERED_FOR, &roster, &mut edges, None).expect("it is due");
+            due.evicted.into_iter().map(|(member, _)| member).collect::<Vec<_>>()
+        };
+        let evicted: Vec<Vec<Incarnation>> = (0..4).map(|_| fail()).collect();
+        assert_eq!(evicted, [vec![], vec![], vec![], vec![3]]);
+    }
+
+    #[test]
     fn what_comes_within_a_moment_is_one_view() {
         let mut gathering = Gathering::default();
         gathering.join(1, 1000);
@@ -87,9 +135,12 @@ mod tests {
         gathering.join(2, 1050);
         gathering.break_up(3, 4, 1060);
         gathering.break_up(3, 5, 1060);
-        assert_eq!(gathering.take_due(1099), None);
-        let due = gathering.take_due(1100);
-        assert_eq!(due, Some(("workers 1, 2 joined".into(), BTreeSet::from([(3, 4), (3, 5)]))));
+        let (mut roster, mut edges) = (Roster::default(), Edges::default());
+        (1..=4).for_each(|member| roster.join(member, 0));
+        assert_eq!(gathering.take_due(1099, &roster, &mut edges, None), None);
+        let due = gathering.take_due(1100, &roster, &mut edges, None).expect("it is due");
+        assert_eq!(due.reasons, ["workers 1, 2 joined", "workers 3 and 4 do not reach each other"], "there is no 5");
+        assert_eq!(due.evicted, []);
         assert_eq!(gathering, Gathering::default());
     }
 }

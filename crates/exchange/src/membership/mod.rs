@@ -1,5 +1,6 @@
 //! What the rules of all modes share: who is there, and how a member stays in touch with its master.
 
+mod crew;
 mod edges;
 mod gathering;
 mod hold;
@@ -8,9 +9,10 @@ mod saving;
 mod touch;
 mod tree;
 
+pub use crew::Crew;
+pub(crate) use edges::Edges;
 pub use edges::THROUGH_THE_MASTER;
-pub(crate) use edges::{Edges, Remedy};
-pub(crate) use gathering::{Gathering, add_reason};
+pub(crate) use gathering::{Due, Gathering, add_reason};
 pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, LEFT, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;

@@ -55,9 +55,9 @@ impl Roster {
         self.candidates.contains_key(&member)
     }
 
-    /// Its data is proved: it can be counted on, for so many workers.
+    /// Its data is proved: it can be counted on, for so many workers. That is said once.
     pub(crate) fn admit(&mut self, member: Incarnation, address: String, slots: Slots) {
-        if let Some(candidate) = self.candidates.get_mut(&member) {
+        if let Some(candidate) = self.candidates.get_mut(&member).filter(|candidate| candidate.address.is_none()) {
             (candidate.address, candidate.slots) = (Some(address), slots.clamp(1, MOST_SLOTS));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Incarnation, Plan, Round, Slots, ViewNumber};
+use super::{Incarnation, PlanChange, Round, Slots, ViewNumber};
 use crate::sharing::message::{Order, PeerWord, Report};
 
 /// What a worker's data is, so that all train on the same.
@@ -53,6 +53,8 @@ pub enum ToMaster {
         completed: Option<Round>,
         /// Whose contributions to the round behind it have arrived here: whatever kills them now, it is not that round.
         contributed: Vec<Incarnation>,
+        /// The view whose plan this member knows; 0 for none.
+        knows: ViewNumber,
     },
     /// Completed a round (or has come to the state before the first one of the view).
     Done {
@@ -93,8 +95,8 @@ pub enum ToMember {
     },
     /// The view begins.
     View {
-        /// Who does what.
-        plan: Box<Plan>,
+        /// Who does what, as it differs from a plan that this member knows.
+        plan: Box<PlanChange>,
         /// The members that this one is linked with, and where they are.
         peers: Vec<(Incarnation, String)>,
         /// Those of them that have the state before the first round, or get it; if nobody does, the master has it.

@@ -18,6 +18,7 @@
 //! - [`Member`]: one worker process from joining to leaving.
 //! - [`message`]: what they say to each other.
 
+mod change;
 mod master;
 mod member;
 pub mod message;
@@ -25,7 +26,9 @@ mod plan;
 mod schedule;
 mod told;
 
+pub use change::{PlanChange, Taken};
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
+pub(crate) use member::DOES_NOT_FIT;
 pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, StragglerLimit, WorkNumber};
 pub use plan::Plan;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Slice, Slots, Span, StepSize};

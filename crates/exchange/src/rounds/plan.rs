@@ -29,13 +29,6 @@ impl Plan {
         Self { view, members: Vec::new(), slots: Vec::new(), first, assignment: None, rest, aside: Vec::new() }
     }
 
-    /// Whether its parts are of one length, as those of a plan that a master has made are.
-    pub fn is_sound(&self) -> bool {
-        let members = self.members.len();
-        let is_cut = |assignment: &Assignment| assignment.slices.len() == members;
-        self.slots.len() == members && self.assignment.as_ref().is_none_or(is_cut)
-    }
-
     /// What is taken in a round that is not before the first, and what is left behind it.
     pub fn at(&self, round: Round) -> (Option<Assignment>, Schedule) {
         let (mut assignment, mut rest) = (self.assignment.clone(), self.rest.clone());

@@ -233,6 +233,17 @@ impl Schedule {
         self.in_this_epoch() - self.cursor - aside + self.holes.iter().map(Span::len).sum::<u64>()
     }
 
+    /// Examples of all epochs that nobody has taken.
+    pub fn left_of_all(&self) -> u64 {
+        let behind = self.epochs.saturating_sub(self.epoch + 1);
+        let of_the_last = self.in_the_last.map_or(self.examples, |some| some.min(self.examples));
+        let whole = behind.saturating_sub(1).saturating_mul(self.examples);
+        let is_aside = |(epoch, span): &&(u64, Span)| *epoch > self.epoch && span.losses >= LOSSES_UNTIL_SET_ASIDE;
+        let aside: u64 = self.marks.iter().filter(is_aside).map(|(_, span)| span.len()).sum();
+        let later = if behind > 0 { whole.saturating_add(of_the_last) } else { 0 };
+        self.left().saturating_add(later).saturating_sub(aside)
+    }
+
     /// What the members of a view take in the next round; none when all epochs are done.
     pub fn take(&mut self, slots: &[Slots]) -> Option<Assignment> {
         if self.left() == 0 && !self.next_epoch() {
@@ -523,6 +534,22 @@ mod tests {
         schedule.take_some(20);
         assert!(schedule.next_epoch());
         assert_eq!(schedule.not_taken(0, &[span(3, 6)]), []);
+    }
+
+    #[test]
+    fn what_is_left_of_all_epochs_is_what_is_taken_until_the_end() {
+        let short = Schedule::new(30, 4, StepSize::Each(3)).at_most(14, 6);
+        for mut schedule in [Schedule::new(30, 3, StepSize::Together(7)), short] {
+            schedule.mark(1, &[Span { start: 4, end: 9, losses: 1 }]);
+            let mut taken = Vec::new();
+            let mut left = vec![schedule.left_of_all()];
+            while let Some(assignment) = schedule.take(&[1, 1]) {
+                taken.push(assignment.examples());
+                left.push(schedule.left_of_all());
+            }
+            let behind: Vec<u64> = (0..left.len()).map(|at| taken[at..].iter().sum()).collect();
+            assert_eq!(left, behind);
+        }
     }
 
     #[test]

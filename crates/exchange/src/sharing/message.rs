@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Have, Lease, Mark, Sequence};
-use crate::rounds::{Incarnation, Part, Round, Slots, ViewNumber};
+use crate::membership::Crew;
+use crate::rounds::{Incarnation, Round, Slots, ViewNumber};
 
 /// To the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub enum Report {
         has_state: bool,
         /// Of each that is lost, and from which message on it could be given to others.
         have: Vec<(Incarnation, Have, Sequence)>,
+        /// The view whose members are known here; 0 for none.
+        knows: ViewNumber,
     },
     /// Has a state, with all messages up to the cuts of the view.
     CaughtUp {
@@ -62,10 +65,8 @@ pub enum Order {
 pub struct Sharing {
     /// Its number.
     pub view: ViewNumber,
-    /// Its members.
-    pub members: Vec<Incarnation>,
-    /// The slots of each.
-    pub slots: Vec<Slots>,
+    /// Its members, as they differ from those of a view that the receiver knows.
+    pub crew: Crew,
     /// The members that the receiver is linked with, and where they are.
     pub peers: Vec<(Incarnation, String)>,
     /// Up to where the messages of lost members count, and who holds them.
@@ -78,13 +79,6 @@ pub struct Sharing {
     pub round: Round,
     /// What became of the receiver's last incarnation, if that is known: up to where its messages count.
     pub former: Option<(Incarnation, Sequence)>,
-}
-
-impl Sharing {
-    /// What a member takes of it.
-    pub fn part_of(&self, member: Incarnation) -> Part {
-        Part::of(&self.slots, self.members.iter().position(|of| *of == member))
-    }
 }
 
 /// Between members.

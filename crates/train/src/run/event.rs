@@ -26,6 +26,9 @@ pub enum Event {
         steps: u64,
         /// Steps that were taken before, by the run that is resumed.
         resumed_at: u64,
+        /// Examples of all epochs that are left to take, where a master keeps count of them: steps may be short there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        examples_left: Option<u64>,
         /// The vector instructions in use.
         instructions: &'static str,
     },

@@ -78,6 +78,7 @@ impl Run<'_> {
             epochs: options.epochs,
             steps: per_epoch.saturating_mul(options.epochs).min(options.steps.unwrap_or(u64::MAX)),
             resumed_at: self.progress().iteration,
+            examples_left: None,
             instructions: Instructions::detect().name(),
         });
         let mut ends = options.early_stopping.as_ref().and_then(|stopping| self.record.ends(stopping));

@@ -24,13 +24,22 @@ enum Stage {
     /// Members freeze and say where they are.
     Preparing {
         reason: String,
-        frozen: BTreeMap<Incarnation, Option<Round>>,
+        frozen: BTreeMap<Incarnation, Frozen>,
         /// Whose contributions to which rounds have arrived at somebody who is here.
         contributed: BTreeSet<(Round, Incarnation)>,
     },
     /// A view is at work.
     Running,
     Ended,
+}
+
+/// Where a member has frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Frozen {
+    /// The last round that it has completed; none while it has no state.
+    completed: Option<Round>,
+    /// The view whose plan it knows.
+    knows: ViewNumber,
 }
 
 /// A master in one term.
@@ -202,11 +211,11 @@ impl Master {
             ToMaster::Beat { beat } => {
                 self.actions.push(MasterAction::Send(member, ToMember::Renew { beat, paused: self.hold.is_on() }));
             }
-            ToMaster::Frozen { view, completed, contributed: heard } => {
+            ToMaster::Frozen { view, completed, contributed: heard, knows } => {
                 if let Stage::Preparing { frozen, contributed, .. } = &mut self.stage
                     && view == self.view
                 {
-                    frozen.insert(member, completed);
+                    frozen.insert(member, Frozen { completed, knows });
                     let round = completed.unwrap_or(0) + 1;
                     contributed.extend(heard.into_iter().map(|by| (round, by)));
                 }
@@ -253,12 +262,14 @@ impl Master {
         self.actions.push(MasterAction::Close(member));
         let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
         let why = format!("worker {member} was lost: {reason}");
-        let has_enough = self.has_enough();
+        let (has_enough, forgets) = (self.has_enough(), self.has(Planted::CountsOnWhoWasLostMeanwhile));
         match &mut self.stage {
             _ if !was_ready => {}
             // The others have frozen, or will: one less is waited for.
             Stage::Preparing { frozen, reason, .. } if has_enough => {
-                frozen.remove(&member);
+                if !forgets {
+                    frozen.remove(&member);
+                }
                 add_reason(reason, &why);
             }
             Stage::Preparing { .. } => self.prepare(why, now),

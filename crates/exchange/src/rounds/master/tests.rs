@@ -32,7 +32,7 @@ fn master(members: u64) -> Master {
 fn begin(master: &mut Master, members: u64, now: Now) -> Vec<Vec<String>> {
     let view = master.view().0;
     let frozen = |member| {
-        let frozen = ToMaster::Frozen { view, completed: Some(0), contributed: Vec::new() };
+        let frozen = ToMaster::Frozen { view, completed: Some(0), contributed: Vec::new(), knows: 0 };
         says(master, member, frozen, now)
     };
     let told: Vec<MasterAction> = (1..=members).flat_map(frozen).collect();

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::ToMember;
-use super::{Master, MasterAction, Stage};
+use super::{Frozen, Master, MasterAction, Stage};
 use crate::Planted;
-use crate::membership::{Fault, Remedy, Waiting, arrange, donors_of, neighbours};
+use crate::membership::{Due, Fault, Waiting, arrange, donors_of, neighbours};
 use crate::rounds::plan::Blame;
-use crate::rounds::{Incarnation, Now, Plan, Round, Span, Told, ViewNumber, poison};
+use crate::rounds::{Incarnation, Now, Plan, PlanChange, Round, Span, Told, ViewNumber, poison};
 
 impl Master {
     /// A new view is needed: everybody freezes and says where they are.
@@ -23,10 +23,7 @@ impl Master {
             return self.end_if_saved();
         }
         self.view += 1;
-        for (a, b) in self.gathering.take_broken() {
-            // Should one of them have to go, that is seen when they fail the next time.
-            let _ = self.edges.fail(a, b, self.planted);
-        }
+        self.gathering.take_all(&mut self.edges, self.planted);
         for member in self.roster.ready() {
             self.actions.push(MasterAction::Send(member, ToMember::Prepare { view: self.view }));
         }
@@ -52,13 +49,14 @@ impl Master {
     pub(super) fn begin(
         &mut self,
         members: Vec<Incarnation>,
-        frozen: &BTreeMap<Incarnation, Option<Round>>,
+        frozen: &BTreeMap<Incarnation, Frozen>,
         contributed: &BTreeSet<(Round, Incarnation)>,
         reason: String,
     ) {
-        let mut newest = frozen.values().flatten().max().copied();
+        let completed = || frozen.values().filter_map(|frozen| frozen.completed);
+        let mut newest = completed().max();
         if self.has(Planted::CommitsTheOldestRound) {
-            newest = frozen.values().flatten().min().copied();
+            newest = completed().min();
         }
         let state = match newest {
             Some(round) => round,
@@ -93,7 +91,7 @@ impl Master {
             _ => Blame::Nothing,
         };
         let holders: BTreeSet<Incarnation> =
-            frozen.iter().filter(|(_, completed)| **completed == Some(state)).map(|(member, _)| *member).collect();
+            frozen.iter().filter(|(_, frozen)| frozen.completed == Some(state)).map(|(member, _)| *member).collect();
         let members = match members.len() > self.options.mesh_limit {
             true if self.has(Planted::PutsAnybodyAbove) => members.into_iter().rev().collect(),
             true => arrange(&before.members, &members, &holders, |a, b| self.edges.are_relayed(a, b)),
@@ -126,12 +124,15 @@ impl Master {
                 return;
             }
         }
+        let (whole, change) = (PlanChange::whole(&plan), PlanChange::between(before, &plan));
         for (place, member) in members.iter().enumerate() {
+            let is_known = frozen[member].knows == before.view || self.has(Planted::TakesTheLastPlanForKnown);
+            let told = if is_known { &change } else { &whole };
             let linked = neighbours(place, members.len(), self.options.mesh_limit).into_iter().map(|at| members[at]);
             let reached = |peer: Incarnation| (peer, self.edges.address(*member, peer, self.roster.address(peer)));
             let peers = linked.map(reached).collect();
             let holders = donors_of(&members, place, &holders, self.options.mesh_limit);
-            let view = ToMember::View { plan: Box::new(plan.clone()), peers, holders };
+            let view = ToMember::View { plan: Box::new(told.clone()), peers, holders };
             self.actions.push(MasterAction::Send(*member, view));
         }
         self.actions.push(MasterAction::Tell(Told::View { view: self.view, members, first, reason }));
@@ -220,18 +221,9 @@ impl Master {
 
     /// Begins a view with those who have joined, and mends or parts all pairs that do not reach each other.
     pub(super) fn repair(&mut self, now: Now) {
-        let Some((joined, broken)) = self.gathering.take_due(now) else { return };
-        let is_heard = !joined.is_empty() && !self.has(Planted::ForgetsWhoJoined);
-        let mut reasons: Vec<String> = Some(joined).filter(|_| is_heard).into_iter().collect();
-        for (a, b) in broken {
-            if !(self.roster.contains(a) && self.roster.contains(b)) {
-                continue;
-            }
-            match self.edges.fail(a, b, self.planted) {
-                Remedy::View(reason) => reasons.push(reason),
-                Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
-            }
-        }
+        let due = self.gathering.take_due(now, &self.roster, &mut self.edges, self.planted);
+        let Some(Due { reasons, evicted }) = due else { return };
+        evicted.into_iter().for_each(|(member, reason)| self.lose(member, reason, Fault::None, now));
         if !reasons.is_empty() {
             self.prepare(reasons.join("; "), now);
         }

@@ -14,7 +14,7 @@ use super::message::{ToMaster, ToMember, ToPeer};
 use crate::membership::{Paths, Touch, with_those_below};
 use crate::planted::{Planted, has};
 
-use super::{Assignment, Incarnation, Now, Plan, Round, Schedule, Slice, Term, ViewNumber};
+use super::{Incarnation, Now, Plan, PlanChange, Round, Slice, Term, ViewNumber};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -61,11 +61,10 @@ pub struct Member {
     stage: Stage,
     /// The newest view that was prepared or began.
     view: ViewNumber,
+    /// That of the last view that began here, brought up to the round behind the last completed one.
     plan: Option<Plan>,
     /// How its members sum.
     paths: Option<Paths>,
-    /// What is taken in the round behind the last completed one, if there is one, and what is left behind that.
-    next: Option<(Option<Assignment>, Schedule)>,
     completed: Option<Round>,
     /// The first step of the round behind that, as the last view knew it.
     behind: At,
@@ -103,6 +102,8 @@ pub struct Member {
     planted: Option<Planted>,
 }
 
+/// Why a member goes whose master takes it for one that knows another view.
+pub(crate) const DOES_NOT_FIT: &str = "the master told of a view that does not fit the last one here";
 /// How long a holder that was asked for a state or a result is waited for before the next one is asked.
 const PATIENCE: Now = 2000;
 
@@ -118,7 +119,6 @@ impl Member {
             view: 0,
             plan: None,
             paths: None,
-            next: None,
             completed: None,
             behind: At::default(),
             has_result: false,
@@ -274,7 +274,7 @@ impl Member {
                 if plan.view == self.view
                     && (self.stage == Stage::Still || self.has(Planted::CompletesWhileFrozen)) =>
             {
-                self.begin(*plan, peers, holders, now);
+                self.begin(&plan, peers, holders, now);
             }
             ToMember::Prepare { .. } | ToMember::View { .. } | ToMember::Sharing(_) => {}
             ToMember::Renew { beat, paused } => self.touch.renew(&self.options, beat, paused, self.planted),
@@ -310,16 +310,21 @@ impl Member {
             from_others.chain(own).collect()
         };
         let contributed = arrived.map(of).into_iter().flatten().collect();
-        self.tell(ToMaster::Frozen { view, completed: self.completed, contributed });
+        let knows = self.plan.as_ref().map_or(0, |plan| plan.view);
+        self.tell(ToMaster::Frozen { view, completed: self.completed, contributed, knows });
     }
 
     /// A view begins: from the state before its first round, with whatever of that round is already done here.
-    fn begin(&mut self, plan: Plan, peers: Vec<(Incarnation, String)>, holders: Vec<Incarnation>, now: Now) {
-        let Some(paths) = Paths::of(&plan.members, self.me, self.options.mesh_limit).filter(|_| plan.is_sound()) else {
+    fn begin(&mut self, change: &PlanChange, peers: Vec<(Incarnation, String)>, holders: Vec<Incarnation>, now: Now) {
+        let Some(plan) = change.apply(self.plan.as_ref()) else { return self.end(DOES_NOT_FIT.into(), true) };
+        let paths = Paths::of(&plan.members, self.me, self.options.mesh_limit);
+        if paths.is_none() {
             return;
-        };
+        }
+        let (view, members, round) = (plan.view, plan.members.clone(), plan.first);
+        self.actions.push(MemberAction::Begin { view, members, round });
         self.drop_ahead();
-        self.paths = Some(paths);
+        self.paths = paths;
         self.wanting.retain(|_, view| *view == plan.view);
         self.down.retain(|peer, _| peers.iter().any(|(linked, _)| linked == peer));
         self.actions.push(MemberAction::Connect(peers));
@@ -336,7 +341,6 @@ impl Member {
         {
             self.behind = self.at();
         }
-        self.next = Some((plan.assignment.clone(), plan.rest.clone()));
         self.plan = Some(plan);
         self.completed_here = false;
         if self.has(Planted::BeginsWithoutAState) && self.completed.is_none() {
@@ -449,8 +453,8 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
-    use super::super::StepSize;
     use super::super::plan::Blame;
+    use super::super::{Schedule, StepSize};
     use super::*;
 
     #[test]
@@ -458,7 +462,8 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
         let plan = Plan::begin(0, 5, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), peers: vec![(1, "a".into())], holders: vec![1] };
+        let view =
+            ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![(1, "a".into())], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
             actions
                 .iter()
@@ -481,7 +486,7 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1)], 1, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), peers: vec![], holders: vec![] };
+        let view = ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);
         member.handle(MemberEvent::StateFromMaster(0), 0);
@@ -505,7 +510,8 @@ mod tests {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
         let plan = plan.change(1, &[(1, 1), (2, 1)], 1, &[], |_| Blame::Nothing);
-        let view = ToMember::View { plan: Box::new(plan), peers: vec![(2, "b".into())], holders: vec![] };
+        let view =
+            ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![(2, "b".into())], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);
         member.handle(MemberEvent::StateFromMaster(0), 0);

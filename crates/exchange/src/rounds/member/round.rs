@@ -17,7 +17,7 @@ impl Member {
     }
 
     pub(super) fn assignment(&self) -> Option<&Assignment> {
-        self.next.as_ref()?.0.as_ref()
+        self.plan.as_ref()?.assignment.as_ref()
     }
 
     /// The first step of the current round.
@@ -33,19 +33,16 @@ impl Member {
     /// Begins to compute the current round, or the one behind it while this one is summed.
     pub(super) fn work_on(&mut self) {
         let place = |plan: &Plan| plan.members.iter().position(|member| *member == self.me);
-        let Some((place, slots)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, &plan.slots))) else {
-            return;
-        };
-        let is_alone = slots.len() == 1;
-        let (assignment, mut rest, round, course) = match (&self.work, &self.next) {
-            (None, Some((Some(assignment), rest))) => {
-                let course = if is_alone { Course::Alone } else { Course::Contributed };
-                (assignment.clone(), rest.clone(), self.round(), course)
+        let Some((place, plan)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan))) else { return };
+        let (slots, mut rest) = (&plan.slots, plan.rest.clone());
+        let (assignment, round, course) = match (&self.work, &plan.assignment) {
+            (None, Some(assignment)) => {
+                let course = if slots.len() == 1 { Course::Alone } else { Course::Contributed };
+                (assignment.clone(), self.round(), course)
             }
-            (Some(work), Some((_, rest))) if self.options.overlap && work.is_done && self.ahead.is_none() => {
-                let mut rest = rest.clone();
+            (Some(work), _) if self.options.overlap && work.is_done && self.ahead.is_none() => {
                 let Some(assignment) = rest.take(slots) else { return };
-                (assignment, rest, work.round + 1, Course::Ahead)
+                (assignment, work.round + 1, Course::Ahead)
             }
             _ => return,
         };
@@ -245,10 +242,8 @@ impl Member {
         self.waits = None;
         self.has_result = has_result;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
-        let Some(plan) = &self.plan else { return };
-        if let Some((assignment, rest)) = &mut self.next {
-            *assignment = rest.take(&plan.slots);
-        }
+        let Some(plan) = &mut self.plan else { return };
+        (plan.first, plan.assignment) = (round + 1, plan.rest.take(&plan.slots));
         let is_first = plan.members[0] == self.me;
         self.tell(ToMaster::Done { view, round });
         if is_first && (ended || self.options.save_every.is_some_and(|every| round.is_multiple_of(every))) {
@@ -259,7 +254,7 @@ impl Member {
     /// Sends the state of the last completed round, with what is left behind it.
     pub(super) fn save(&mut self) {
         let Some(round) = self.completed.filter(|_| self.stage == Stage::Active) else { return };
-        let Some((assignment, mut rest)) = self.next.clone() else { return };
+        let Some(Plan { assignment, mut rest, .. }) = self.plan.clone() else { return };
         if let Some(assignment) = assignment.filter(|_| !self.has(Planted::SavesTheScheduleOneRoundLate)) {
             rest.put_back(&assignment);
         }

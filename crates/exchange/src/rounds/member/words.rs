@@ -153,6 +153,15 @@ pub enum MemberAction {
     Ask(Incarnation, ToPeer),
     /// Asks the master for the state after a round.
     AskMasterForState(Round),
+    /// A view begins, with these members and this round.
+    Begin {
+        /// Its number.
+        view: ViewNumber,
+        /// Who is in it.
+        members: Vec<Incarnation>,
+        /// Its first round; in `shared`, that of the master's state.
+        round: Round,
+    },
     /// Links are needed to these peers and to no others.
     Connect(Vec<(Incarnation, String)>),
     /// Takes the steps of a round. [`MemberEvent::Computed`] follows. Whatever was asked for before is not wanted any more, if it is

@@ -52,6 +52,8 @@ struct Holds {
     has_state: bool,
     /// Of each that is lost, and from where on it could be given to others.
     have: BTreeMap<Incarnation, (Have, Sequence)>,
+    /// The view whose members it knows.
+    knows: ViewNumber,
 }
 
 /// What a member was given of this epoch, and how far it is known to have come.
@@ -88,7 +90,8 @@ pub struct Master {
     view: ViewNumber,
     stage: Stage,
     roster: Roster,
-    /// Of the newest view that began.
+    /// The newest view that began, and its members.
+    begun: ViewNumber,
     members: Vec<Incarnation>,
     /// Those of them that have a state with everything up to the cuts.
     caught_up: BTreeSet<Incarnation>,
@@ -139,6 +142,7 @@ impl Master {
             view: 0,
             stage: Stage::Waiting(Waiting::new(now)),
             roster: Roster::default(),
+            begun: 0,
             members: Vec::new(),
             caught_up: BTreeSet::new(),
             schedule: rest.clone(),
@@ -293,7 +297,7 @@ impl Master {
 
     fn hear_report(&mut self, member: Incarnation, report: Report) {
         match report {
-            Report::Holds { view, has_state, have } => self.take_holds(member, view, has_state, have),
+            Report::Holds { view, has_state, have, knows } => self.take_holds(member, view, has_state, have, knows),
             Report::CaughtUp { view } => self.take_caught_up(member, view),
             Report::Wants { done } => {
                 if let Some(holding) = self.holdings.get_mut(&member) {
@@ -370,13 +374,13 @@ impl Master {
             self.lost.insert(member, Lost { to_blame, holding, returned: None });
         }
         let why = format!("worker {member} was lost: {reason}");
-        let has_enough = self.has_enough();
+        let (has_enough, forgets) = (self.has_enough(), self.has(Planted::CountsOnWhoWasLostMeanwhile));
         match &mut self.stage {
             _ if !was_ready => {}
             // When the others have answered they are asked once more, about all who were lost meanwhile.
             Stage::Preparing { holds, reason, is_outdated } if has_enough => {
                 holds.remove(&member);
-                *is_outdated = true;
+                *is_outdated = !forgets;
                 add_reason(reason, &why);
             }
             Stage::Preparing { .. } => self.prepare(why, now),

@@ -32,7 +32,7 @@ fn three() -> Master {
     master.handle(MasterEvent::Tick, GATHERED_FOR);
     let view = master.view().0;
     for member in 1..=3 {
-        says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new() });
+        says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new(), knows: 0 });
     }
     for member in 1..=3 {
         says(&mut master, member, Report::CaughtUp { view });
@@ -51,8 +51,9 @@ fn what_the_messages_up_to_the_cut_cover_counts_and_the_rest_comes_again() {
     let lease = master.holdings[&3].leases[0].id;
     master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
     let view = master.view().0;
-    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
-    let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, Have::default(), 1)] });
+    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)], knows: 0 });
+    let told =
+        says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, Have::default(), 1)], knows: 0 });
     let again = Told::LeaseAgain { member: 3, examples: 2 };
     assert!(told.contains(&MasterAction::Tell(again)), "{told:?}");
     assert_eq!(master.counted(), 2);
@@ -70,8 +71,9 @@ fn who_lacks_what_nobody_can_give_takes_a_state_instead() {
     master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
     let view = master.view().0;
     // One has got the first three messages with a state, and cannot give them to two.
-    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(3, lease, 4), 4)] });
-    let told = says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)] });
+    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(3, lease, 4), 4)], knows: 0 });
+    let told =
+        says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)], knows: 0 });
     let stops = |action: &MasterAction| match action {
         MasterAction::Send(2, ToMember::Stop { reason, rejoin: true }) => Some(reason.clone()),
         _ => None,

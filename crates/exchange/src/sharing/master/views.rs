@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::{Order, Sharing};
 use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
-use crate::membership::{Fault, Remedy, Waiting, arrange, donors_of, neighbours};
+use crate::membership::{Crew, Due, Fault, Waiting, arrange, donors_of, neighbours};
 use crate::planted::Planted;
-use crate::rounds::{Span, poison};
+use crate::rounds::{Slots, Span, poison};
 
 /// Cuts that are remembered for members that come back.
 const CUTS_KEPT: usize = 64;
@@ -24,10 +24,7 @@ impl Master {
             return self.end_if_saved();
         }
         self.view += 1;
-        for (a, b) in self.gathering.take_broken() {
-            // Should one of them have to go, that is seen when they fail the next time.
-            let _ = self.edges.fail(a, b, self.planted);
-        }
+        self.gathering.take_all(&mut self.edges, self.planted);
         let lost: Vec<Incarnation> = self.lost.keys().copied().collect();
         for member in self.roster.ready() {
             self.order(member, Order::Cut { view: self.view, lost: lost.clone() });
@@ -48,13 +45,14 @@ impl Master {
         view: ViewNumber,
         has_state: bool,
         have: Vec<(Incarnation, Have, Sequence)>,
+        knows: ViewNumber,
     ) {
         let Stage::Preparing { holds, .. } = &mut self.stage else { return };
         if view != self.view {
             return;
         }
         let have = have.into_iter().map(|(lost, have, from)| (lost, (have, from))).collect();
-        holds.insert(member, Holds { has_state, have });
+        holds.insert(member, Holds { has_state, have, knows });
     }
 
     pub(super) fn begin_if_all_have_answered(&mut self, now: Now) {
@@ -125,14 +123,17 @@ impl Master {
                 return;
             }
         }
+        let slots: Vec<Slots> = members.iter().map(|member| self.roster.slots(*member)).collect();
+        let whole = Crew::change((0, &[]), &members, &slots);
+        let change = Crew::change((self.begun, &self.members), &members, &slots);
         for (place, member) in members.iter().enumerate() {
+            let is_known = holds[member].knows == self.begun || self.has(Planted::TakesTheLastPlanForKnown);
             let was = self.former.get(member).copied();
             let linked = neighbours(place, members.len(), self.options.mesh_limit).into_iter().map(|at| members[at]);
             let reached = |peer: Incarnation| (peer, self.edges.address(*member, peer, self.roster.address(peer)));
             let view = Sharing {
                 view: self.view,
-                members: members.clone(),
-                slots: members.iter().map(|member| self.roster.slots(*member)).collect(),
+                crew: if is_known { change.clone() } else { whole.clone() },
                 peers: linked.map(reached).collect(),
                 cuts: cuts.clone(),
                 donors: donors_of(&members, place, &donors, self.options.mesh_limit),
@@ -144,7 +145,7 @@ impl Master {
             self.holdings.entry(*member).or_default();
         }
         self.tell(Told::View { view: self.view, members: members.clone(), first: self.counted + 1, reason });
-        self.members = members;
+        (self.begun, self.members) = (self.view, members);
         self.stage = Stage::Running;
     }
 
@@ -262,18 +263,9 @@ impl Master {
 
     /// Begins a view with those who have joined, and mends or parts all pairs that do not reach each other.
     pub(super) fn repair(&mut self, now: Now) {
-        let Some((joined, broken)) = self.gathering.take_due(now) else { return };
-        let is_heard = !joined.is_empty() && !self.has(Planted::ForgetsWhoJoined);
-        let mut reasons: Vec<String> = Some(joined).filter(|_| is_heard).into_iter().collect();
-        for (a, b) in broken {
-            if !(self.roster.contains(a) && self.roster.contains(b)) {
-                continue;
-            }
-            match self.edges.fail(a, b, self.planted) {
-                Remedy::View(reason) => reasons.push(reason),
-                Remedy::Evict(evicted, reason) => self.lose(evicted, reason, Fault::None, now),
-            }
-        }
+        let due = self.gathering.take_due(now, &self.roster, &mut self.edges, self.planted);
+        let Some(Due { reasons, evicted }) = due else { return };
+        evicted.into_iter().for_each(|(member, reason)| self.lose(member, reason, Fault::None, now));
         if !reasons.is_empty() {
             self.prepare(reasons.join("; "), now);
         }

@@ -8,7 +8,7 @@ use super::{
     Whom,
 };
 use crate::membership::Paths;
-use crate::rounds::Round;
+use crate::rounds::{DOES_NOT_FIT, Part, Round};
 
 impl Member {
     /// These are lost: nothing more of them is taken, and the master hears what is held.
@@ -37,30 +37,33 @@ impl Member {
             (lost, have, from)
         };
         let have = lost.into_iter().map(have).collect();
-        self.report(Report::Holds { view, has_state: self.has_state(), have });
+        let knows = self.sharing.as_ref().map_or(0, |sharing| sharing.view);
+        self.report(Report::Holds { view, has_state: self.has_state(), have, knows });
     }
 
     pub(super) fn begin(&mut self, sharing: Sharing, now: Now) {
-        let paths = Paths::of(&sharing.members, self.me, self.options.mesh_limit);
-        if paths.is_none() || self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
+        if self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
             return;
         }
-        let is_of_use =
-            |of: &Incarnation| sharing.members.contains(of) || sharing.cuts.iter().any(|(lost, ..)| lost == of);
+        let known = self.sharing.as_ref().map(|known| (known.view, &self.members[..], &self.slots[..]));
+        let Some((members, slots)) = sharing.crew.resolve(known) else { return self.end(DOES_NOT_FIT.into(), true) };
+        let Some(paths) = Paths::of(&members, self.me, self.options.mesh_limit) else { return };
+        let (view, round) = (sharing.view, sharing.round);
+        self.actions.push(MemberAction::Begin { view, members: members.clone(), round });
+        let is_of_use = |of: &Incarnation| members.contains(of) || sharing.cuts.iter().any(|(lost, ..)| lost == of);
         let forgotten: Vec<Incarnation> = self.have.keys().copied().filter(|of| !is_of_use(of)).collect();
         for origin in forgotten {
             self.have.remove(&origin);
             self.forget(origin, Sequence::MAX);
         }
         self.refused.retain(|lost| is_of_use(lost));
-        let before = self.sharing.take().map_or_else(Vec::new, |before| before.members);
         let peers = sharing.peers.clone();
         self.peers.retain(|peer, _| peers.iter().any(|(linked, _)| linked == peer));
         self.waiting.clear();
         self.missing.clear();
         for (peer, _) in &peers {
             // One that was there before, in a tree, may lack what has not come to it yet; others get it with a state.
-            let needs_none_up_to = match before.contains(peer) {
+            let needs_none_up_to = match self.members.contains(peer) {
                 true => self.own_stable().needed,
                 false => self.own.sequence,
             };
@@ -69,7 +72,8 @@ impl Member {
             known.down = known.down.map(|_| (now, false));
             known.asked_at = None;
         }
-        self.act(Act::Count(sharing.part_of(self.me)));
+        let place = members.iter().position(|member| *member == self.me);
+        self.act(Act::Count(Part::of(&slots, place)));
         self.actions.push(MemberAction::Connect(peers.clone()));
         if self.has_state() {
             for (lost, cut, holder) in &sharing.cuts {
@@ -83,11 +87,11 @@ impl Member {
             self.have.clear();
             self.stage = Stage::Joining { asked: 0, asked_at: None };
             if sharing.begins_anew {
-                self.have = sharing.members.iter().map(|member| (*member, Have::default())).collect();
+                self.have = members.iter().map(|member| (*member, Have::default())).collect();
             }
         }
-        self.sharing = Some(sharing);
-        self.paths = paths;
+        (self.sharing, self.members, self.slots) = (Some(sharing), members, slots);
+        self.paths = Some(paths);
         self.begin_tree();
         // Links may have stood before the view: what was said there was of no use then.
         peers.into_iter().for_each(|(peer, _)| self.greet(peer, true));
@@ -144,7 +148,7 @@ impl Member {
             self.have.iter().filter(|(of, _)| **of != self.me).map(|(of, have)| (*of, have.sequence)).collect();
         if donors.is_empty() {
             self.actions.push(MemberAction::AskMasterForState(round));
-        } else if at_least.len() == sharing.members.len() - 1 || self.has(Planted::JoinsBeforeItSubscribes) {
+        } else if at_least.len() == self.members.len() - 1 || self.has(Planted::JoinsBeforeItSubscribes) {
             let donor = donors[asked % donors.len()];
             self.say(donor, PeerWord::WantSnapshot { view, at_least });
         } else {

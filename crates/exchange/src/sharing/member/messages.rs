@@ -255,6 +255,7 @@ mod tests {
     use super::super::super::message::{Order, Sharing};
     use super::super::{Happened, Mark, MemberAction, MemberEvent, MemberOptions, Report, ToMaster, ToMember, ToPeer};
     use super::*;
+    use crate::membership::Crew;
     use crate::rounds::Span;
 
     fn order(member: &mut Member, order: Order) -> Vec<MemberAction> {
@@ -266,8 +267,7 @@ mod tests {
         let cut = |lost: &Incarnation| (*lost, Have::default(), 1);
         let sharing = Sharing {
             view,
-            members: members.to_vec(),
-            slots: vec![1; members.len()],
+            crew: Crew::change((0, &[]), members, &vec![1; members.len()]),
             peers: members.iter().filter(|member| **member != 1).map(|member| (*member, "a".into())).collect(),
             begins_anew: view == 1,
             cuts: lost.iter().map(cut).collect(),

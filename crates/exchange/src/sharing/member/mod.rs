@@ -16,7 +16,7 @@ use super::{Have, Lease, Mark, Sequence};
 use crate::membership::{Paths, Touch};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Term, ViewNumber};
+use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Slots, Term, ViewNumber};
 use tree::{Edge, Gap};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,9 @@ pub struct Member {
     /// The newest view that was prepared or began.
     view: ViewNumber,
     sharing: Option<Sharing>,
+    /// The members of that view, and their slots.
+    members: Vec<Incarnation>,
+    slots: Vec<Slots>,
     peers: BTreeMap<Incarnation, Peer>,
     /// Who is linked with whom in it.
     paths: Option<Paths>,
@@ -169,6 +172,8 @@ impl Member {
             stage: Stage::Still,
             view: 0,
             sharing: None,
+            members: Vec::new(),
+            slots: Vec::new(),
             peers: BTreeMap::new(),
             paths: None,
             edges: BTreeMap::new(),
@@ -337,13 +342,17 @@ impl Member {
     }
 
     fn is_member(&self, peer: Incarnation) -> bool {
-        peer != self.me && self.sharing.as_ref().is_some_and(|sharing| sharing.members.contains(&peer))
+        peer != self.me && self.members.contains(&peer)
+    }
+
+    /// Where this one stands in the view.
+    fn place(&self) -> Option<usize> {
+        self.members.iter().position(|member| *member == self.me)
     }
 
     /// The other members of the view.
     fn others(&self) -> Vec<Incarnation> {
-        let members = self.sharing.as_ref().map_or(&[][..], |sharing| &sharing.members);
-        members.iter().copied().filter(|member| *member != self.me).collect()
+        self.members.iter().copied().filter(|member| *member != self.me).collect()
     }
 
     /// Those of them that this one is linked with.

@@ -55,9 +55,7 @@ impl Member {
 
     /// Examples of a step.
     fn batch(&self) -> u64 {
-        self.options
-            .share
-            .each(self.sharing.as_ref().map_or(Part { own: 1, all: 1 }, |sharing| sharing.part_of(self.me)))
+        self.options.share.each(Part::of(&self.slots, self.place()))
     }
 
     /// Examples of leases that were not asked for.

@@ -51,8 +51,7 @@ impl Member {
     pub(super) fn begin_tree(&mut self) {
         self.edges = self.linked().into_iter().map(|peer| (peer, Edge::default())).collect();
         for child in self.children() {
-            let members = self.sharing.as_ref().map_or(&[][..], |sharing| &sharing.members);
-            let side = with_those_below(members, child, self.options.mesh_limit).into_iter().collect();
+            let side = with_those_below(&self.members, child, self.options.mesh_limit).into_iter().collect();
             self.edges.entry(child).or_default().side = side;
         }
         if self.is_tree() {
@@ -60,8 +59,7 @@ impl Member {
             self.peers.values_mut().for_each(|known| known.told = 0);
         }
         self.gaps.clear();
-        let members = self.sharing.as_ref().map_or(&[][..], |sharing| &sharing.members);
-        self.stable.retain(|of, _| members.contains(of));
+        self.stable.retain(|of, _| self.members.contains(of));
         self.subscribed = (!self.have.is_empty() && !self.has_state()).then(|| self.held());
         self.has_swept = false;
     }
@@ -259,8 +257,8 @@ impl Member {
             return;
         }
         self.has_swept = true;
-        let members = self.sharing.as_ref().map_or_else(Vec::new, |sharing| sharing.members.clone());
-        let least: Vec<(Incarnation, Minimum)> = members.iter().map(|origin| (*origin, self.least(*origin))).collect();
+        let least: Vec<(Incarnation, Minimum)> =
+            self.members.iter().map(|origin| (*origin, self.least(*origin))).collect();
         match self.paths.as_ref().and_then(|paths| paths.parent()) {
             Some(parent) => {
                 let told = self.edges.get(&parent).map(|edge| &edge.told);
@@ -292,7 +290,7 @@ impl Member {
         let view = sharing.view;
         let Some(edge) = self.edges.get_mut(&to).filter(|edge| edge.is_fed && !minima.is_empty()) else { return };
         edge.told.extend(minima.iter().copied());
-        let place = |of: &Incarnation| sharing.members.iter().position(|member| member == of);
+        let place = |of: &Incarnation| self.members.iter().position(|member| member == of);
         let minima = minima.iter().filter_map(|(of, minimum)| Some((place(of)?, *minimum))).collect();
         self.say(to, PeerWord::Minima { view, is_up, minima });
     }
@@ -304,8 +302,10 @@ impl Member {
         is_up: bool,
         minima: Vec<(usize, Minimum)>,
     ) {
-        let Some(sharing) = self.sharing.as_ref().filter(|sharing| sharing.view == view) else { return };
-        let of = |(place, minimum): (usize, Minimum)| Some((*sharing.members.get(place)?, minimum));
+        if self.sharing.as_ref().is_none_or(|sharing| sharing.view != view) {
+            return;
+        }
+        let of = |(place, minimum): (usize, Minimum)| Some((*self.members.get(place)?, minimum));
         let minima: Vec<(Incarnation, Minimum)> = minima.into_iter().filter_map(of).collect();
         let is_above = self.paths.as_ref().and_then(|paths| paths.parent()) == Some(peer);
         let Some(edge) = self.edges.get_mut(&peer).filter(|_| is_above != is_up) else { return };
