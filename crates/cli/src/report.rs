@@ -175,6 +175,10 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("{reason}; going on for a while, then holding on until it is back")
         }
         Event::CoordinatorBack => "the coordinator is back".into(),
+        Event::StoodStill { worker, seconds } => {
+            let who = worker.map_or_else(|| "this master".into(), |worker| format!("worker {}", short(worker)));
+            format!("{who} {}", stood_still(*seconds))
+        }
         Event::AlreadyEnded { model } => {
             format!(
                 "this run has ended, its model is `{model}`; begin anew with `--restart`, or with another `--output`"
@@ -217,6 +221,11 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// What is told of one that stood still for so long.
+pub(crate) fn stood_still(seconds: f64) -> String {
+    format!("stood still for {seconds:.1} s: it was stopped, got no processor, or its machine slept")
 }
 
 /// An incarnation as people read it: the term, and the number within it.

@@ -140,6 +140,8 @@ pub enum Word {
     },
     /// Where a worker runs.
     Whereabouts(Whereabouts),
+    /// Why its last incarnation was silent: it stood still for so many milliseconds.
+    StoodStill(u64),
     /// To the master.
     ToMaster(ToMaster),
     /// From the master.

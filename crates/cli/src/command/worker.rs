@@ -13,7 +13,7 @@ use super::master::read_token;
 use super::open_options;
 use crate::arguments::{self, Events};
 use crate::interrupt::Interrupt;
-use crate::report::short;
+use crate::report::{short, stood_still};
 
 pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     let target = match (&arguments.join, &arguments.coordinator) {
@@ -70,6 +70,7 @@ fn tell(events: Events, event: &WorkerEvent) {
             WorkerEvent::Waiting { place, reason, seconds_left } => {
                 eprintln!("waiting for a master at {place} for another {seconds_left} s: {reason}");
             }
+            WorkerEvent::StoodStill { seconds } => eprintln!("this worker {}", stood_still(*seconds)),
             WorkerEvent::Left { reason } => eprintln!("not a member any more: {reason}; joining again"),
             WorkerEvent::Finished { reason } => eprintln!("finished: {reason}"),
         },

@@ -265,7 +265,7 @@ fn rounds_go_on_without_what_is_not_done_in_time_and_nothing_is_lost() {
 #[test]
 fn a_worker_that_stood_still_is_told_so_and_joins_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["--mode", "sync", "--silence-limit", "1", "--set", "train.epochs=300"];
+    let arguments = ["--mode", "sync", "--silence-limit", "2", "--set", "train.epochs=300"];
     let mut master = master(folder.path(), &arguments);
     let address = address(&mut master);
     let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
@@ -277,8 +277,10 @@ fn a_worker_that_stood_still_is_told_so_and_joins_again() {
     assert!(text(&lost["reason"]).contains("nothing was heard"), "{lost}");
     master.wait_for("step");
     first.signal("-CONT");
+    first.wait_for("stood_still");
     first.wait_for("left");
-    first.wait_for("joined");
+    let joined = first.wait_for("joined");
+    assert_eq!(master.wait_for("stood_still")["worker"], joined["worker"], "why it was lost");
     master.wait_for("worker_joined");
     master.interrupt();
     assert_eq!(master.end().0, Some(130));
@@ -414,6 +416,8 @@ fn a_master_that_stood_still_gives_nobody_up() {
     assert_eq!(status, Some(0), "{errors}");
     assert!(named(&events, "worker_lost").is_empty() && named(&events, "rolled_back").is_empty());
     assert_eq!(events.last().expect("events")["examples"], 30 * EXAMPLES);
+    let still = named(&events, "stood_still");
+    assert!(still.iter().any(|event| event["seconds"].as_f64() > Some(1.0) && event["worker"].is_null()), "{still:?}");
 }
 
 #[test]

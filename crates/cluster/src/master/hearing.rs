@@ -112,6 +112,10 @@ impl Term {
                     host.tell(&Event::Threshold { worker, epoch, step, iteration, traffic });
                 }
             }
+            Word::StoodStill(milliseconds) => {
+                let (worker, seconds) = (Some(member), milliseconds as f64 / 1000.0);
+                host.tell(&Event::StoodStill { worker, seconds });
+            }
             Word::Whereabouts(whereabouts) => {
                 self.members.entry(member).and_modify(|known| known.whereabouts = Some(whereabouts));
             }

@@ -232,6 +232,7 @@ impl Term {
         let now = host.now();
         let ignores = Planted::JudgesSilenceAfterItWasAway.is(self.setup.planted);
         if now > self.wakes_at() + AWAY && !ignores {
+            host.tell(&Event::StoodStill { worker: None, seconds: (now - self.wakes_at()) as f64 / 1000.0 });
             // Whoever was away itself knows nothing about who was silent.
             self.feed(MasterEvent::WasAway, host)?;
         }

@@ -163,6 +163,9 @@ impl Membership {
                 if let Some(whereabouts) = host.whereabouts() {
                     self.send(self.master, &Word::Whereabouts(whereabouts), host);
                 }
+                if let Some(still) = self.stood_still.take() {
+                    self.send(self.master, &Word::StoodStill(still), host);
+                }
                 host.tell(&WorkerEvent::Joined {
                     master: self.address.clone(),
                     worker: incarnation,

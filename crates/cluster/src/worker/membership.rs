@@ -117,6 +117,8 @@ pub(super) struct Membership {
     pub(super) nonce: String,
     /// Whether the master has.
     pub(super) is_master_proved: bool,
+    /// How long it stood still before; told when it is welcome.
+    pub(super) stood_still: Option<Now>,
     /// Whether members speak TLS.
     pub(super) is_encrypted: bool,
     pub(super) ended: Option<Ended>,
@@ -162,6 +164,7 @@ impl Membership {
             expects_master: false,
             nonce: String::new(),
             is_master_proved: false,
+            stood_still: None,
             is_encrypted: false,
             ended: None,
             loss: 0.0,

@@ -116,6 +116,11 @@ pub enum WorkerEvent {
         /// How long it goes on looking.
         seconds_left: u64,
     },
+    /// It stood still: it was stopped, got no processor, or its machine slept.
+    StoodStill {
+        /// For how long.
+        seconds: f64,
+    },
     /// It is part of the run no more, and tries to join again.
     Left {
         /// Why.

@@ -17,6 +17,9 @@ const AGAIN_AFTER: Now = 300;
 /// How often a worker without a master says that it waits for one, in milliseconds.
 const TOLD_EVERY: Now = 5000;
 
+/// A loop that was woken so much later than it wanted stood still, in milliseconds.
+const STILL: Now = 1000;
+
 /// What does not change while a worker lives.
 pub struct WorkerSetup {
     /// What proves that it may join.
@@ -54,6 +57,8 @@ pub struct WorkerLoop {
     tells: Now,
     job: Prepared,
     former: Option<Former>,
+    /// How long it stood still since it last joined.
+    stood_still: Option<Now>,
     outcome: Option<Result<(), ClusterError>>,
 }
 
@@ -71,6 +76,7 @@ impl WorkerLoop {
             tells: now + 2 * AGAIN_AFTER,
             job: Prepared::default(),
             former: None,
+            stood_still: None,
             outcome: None,
         }
     }
@@ -109,6 +115,10 @@ impl WorkerLoop {
 
     /// Takes an input, and does all that follows from it.
     pub fn handle(&mut self, input: Input, host: &mut dyn WorkerHost) {
+        if let Some(late) = self.wakes_at().and_then(|at| host.now().checked_sub(at)).filter(|late| *late >= STILL) {
+            self.stood_still = self.stood_still.max(Some(late));
+            host.tell(&WorkerEvent::StoodStill { seconds: late as f64 / 1000.0 });
+        }
         let done = match &mut self.stage {
             Stage::Over => return,
             Stage::Seeking { .. } => self.seek(input, host),
@@ -185,7 +195,7 @@ impl WorkerLoop {
         }
         let (job, former) = (std::mem::take(&mut self.job), self.former.take());
         let mut membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
-        membership.expects_master = expects_master;
+        (membership.expects_master, membership.stood_still) = (expects_master, self.stood_still.take());
         self.stage = Stage::Joined(Box::new(membership));
         Ok(())
     }
@@ -195,9 +205,10 @@ impl WorkerLoop {
         let now = host.now();
         let stage = std::mem::replace(&mut self.stage, Stage::Seeking { again: None });
         let Stage::Joined(membership) = stage else { return Ok(None) };
-        let Membership { address, term, job, former, .. } = *membership;
+        let Membership { address, term, job, former, stood_still, .. } = *membership;
         self.known_term = self.known_term.max(term);
         (self.job, self.former) = (job, former);
+        self.stood_still = self.stood_still.max(stood_still);
         match ended {
             Ended::Finished(reason) => {
                 host.tell(&WorkerEvent::Finished { reason });

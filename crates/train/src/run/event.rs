@@ -57,6 +57,15 @@ pub enum Event {
     },
     /// The coordinator answers again, and this master leads as before.
     CoordinatorBack,
+    /// The master, or a worker that has joined again because of it, stood still: it was stopped, got no processor, or its machine
+    /// slept.
+    StoodStill {
+        /// The worker; none for the master itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worker: Option<u64>,
+        /// For how long.
+        seconds: f64,
+    },
     /// The run has ended before: nothing is left to do.
     AlreadyEnded {
         /// Where its model lies.
