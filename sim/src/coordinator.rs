@@ -104,6 +104,8 @@ impl World {
         if self.coordinator.believed.get(&pid) == Some(&mine) {
             self.coordinator.believed.remove(&pid);
             self.watch.count("an old master learnt that it was succeeded");
+            // Whoever does not lead can publish nothing, and so saves nothing; its members still hold their state.
+            self.stop_asked.take_if(|asked| asked.pid == pid);
             let error = CoordinationError::Fenced { mine, newest: self.coordinator.term };
             self.tell_master(pid, MasterInput::Done(Answer::Unled(ClusterError::from(error))));
         }
