@@ -8,7 +8,7 @@ use paceline_cluster::wire::JobText;
 use paceline_cluster::{ClusterError, WorkerEvent};
 use paceline_exchange::Bulk;
 use paceline_exchange::Frame;
-use paceline_exchange::rounds::{Incarnation, Now, Term, Told};
+use paceline_exchange::rounds::{Incarnation, Now, Round, Schedule, Term, Told};
 use paceline_train::Event;
 
 use crate::network::Pid;
@@ -24,6 +24,7 @@ pub(crate) enum Effect {
     Close(u64, String),
     Begin(Operation),
     Told(Told),
+    Holds(Round, Schedule, Bulk),
     Event(Event),
     Find(Term),
     Prepare,
@@ -118,6 +119,10 @@ impl MasterHost for SimMaster {
 
     fn hear(&mut self, told: &Told) {
         self.socket.effects.push(Effect::Told(told.clone()));
+    }
+
+    fn holds(&mut self, round: Round, rest: &Schedule, state: &Bulk) {
+        self.socket.effects.push(Effect::Holds(round, rest.clone(), state.clone()));
     }
 
     fn record(&mut self) -> &mut Record {

@@ -163,6 +163,12 @@ impl World {
                 }
                 Effect::Told(told) => self.hear_told(pid, &told),
                 Effect::Event(event) => self.hear_event(pid, &event),
+                Effect::Holds(round, rest, state) => {
+                    let term = self.masters[&pid].master.as_ref().and_then(MasterLoop::term);
+                    if let Some(term) = term.map(|term| term.number()) {
+                        self.look_at_state(pid, (term, round, rest), &state);
+                    }
+                }
                 Effect::Connect(..)
                 | Effect::Find(_)
                 | Effect::Prepare
@@ -253,6 +259,7 @@ impl World {
                 }
             }
             Event::Finished { .. } => self.run_finished(),
+            Event::StoodStill { worker: None, seconds } => self.watch.says_that_it_stood_still(self.now, pid, *seconds),
             _ => {}
         }
     }

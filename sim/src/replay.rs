@@ -97,7 +97,9 @@ pub fn replay(record: impl BufRead) -> Result<Replayed, String> {
 fn look(watch: &mut Watch, now: Now, action: &MasterAction) {
     match action {
         MasterAction::Tell(told) => watch.hear(now, told),
-        MasterAction::Persist { round, rest } => watch.all_in_checkpoint(now, *round, rest),
+        MasterAction::Persist { round, rest } | MasterAction::Keep { round, rest } => {
+            watch.all_in_checkpoint(now, *round, rest);
+        }
         MasterAction::End(None) => watch.all_once(now),
         _ => {}
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use paceline_cluster::coordination::{CoordinationError, Loss, RunRecord};
 use paceline_cluster::loops::{Answer, Begun, Checkpoint, Exported, Operation};
 
+use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Now, Round, Schedule};
 
 use crate::network::Pid;
@@ -19,7 +20,7 @@ pub(crate) struct Store {
     pub files: BTreeMap<String, Checkpoint>,
     pub model: Option<State>,
     /// The last state that was to be written, and what was left behind it.
-    tried: Option<(u64, Round, Schedule)>,
+    held: Option<(u64, Round, Schedule)>,
     /// Who could not write a checkpoint last, in which term, and when it was told so by its clock.
     failed: Option<(Pid, u64, Now)>,
 }
@@ -78,24 +79,30 @@ impl World {
         Answer::Loaded(Ok(Begun { run, round, rest, state, judged, path: Some(PathBuf::from(path)), is_finished }))
     }
 
+    /// Whatever the disk does: a run may go back to any state that its master holds. One that is tried again was looked at when it was
+    /// new: what counts may have been taken back since, but not in that state.
+    pub(crate) fn look_at_state(&mut self, pid: Pid, held: (u64, Round, Schedule), state: &Bulk) {
+        if self.store.held.as_ref() == Some(&held) {
+            return;
+        }
+        let (term, round, rest) = held.clone();
+        self.store.held = Some(held);
+        if self.leads(pid, term) {
+            match read_state(state) {
+                Err(wrong) => self.watch.fail(self.now, wrong),
+                Ok(state) => match self.rules {
+                    Rules::Rounds => self.watch.published(self.now, round, &state, &rest),
+                    Rules::Sharing => self.watch.shared_published(self.now, round, &state, &rest),
+                },
+            }
+        }
+    }
+
     /// Writing takes a while, and fails now and then.
     fn save(&mut self, pid: Pid, checkpoint: Checkpoint) {
         let delay = if self.random.one_in(10) { self.random.within(20, 3000) } else { self.random.within(1, 20) };
         let round = checkpoint.round;
-        // Whatever the disk does: a run may go back to any state that its master holds. One that is tried again was looked at
-        // when it was new: what counts may have been taken back since, but not in that state.
-        let tried = Some((checkpoint.term, round, checkpoint.rest.clone()));
-        let is_new = self.store.tried != tried;
-        self.store.tried = tried;
-        if is_new && self.leads(pid, checkpoint.term) {
-            match read_state(&checkpoint.state) {
-                Err(wrong) => self.watch.fail(self.now, wrong),
-                Ok(state) => match self.rules {
-                    Rules::Rounds => self.watch.published(self.now, round, &state, &checkpoint.rest),
-                    Rules::Sharing => self.watch.shared_published(self.now, round, &state, &checkpoint.rest),
-                },
-            }
-        }
+        self.look_at_state(pid, (checkpoint.term, round, checkpoint.rest.clone()), &checkpoint.state);
         let shown = self.clocks.shows(pid, self.now);
         let is_the_same = |(by, term, at)| by == pid && term == checkpoint.term && shown < at + 900;
         if self.store.failed.is_some_and(is_the_same) {

@@ -21,6 +21,8 @@ impl World {
         self.watch.count("a clock jumped");
         if self.workers.contains_key(&pid) {
             self.watch.is_faulty(pid, self.now);
+        } else {
+            self.watch.may_say_that_it_stood_still(pid);
         }
         let wakes = self.workers.get(&pid).map(|worker| worker.wakes);
         if let Some(at) = wakes.or(self.masters.get(&pid).map(|master| master.wakes)) {
@@ -105,6 +107,7 @@ impl World {
                 if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
                     self.watch.master_stands_still(self.now, until);
+                    self.watch.may_say_that_it_stood_still(master);
                     self.watch.count("a master was succeeded while it stood still");
                     let delay = self.random.within(100, 2000);
                     self.after(delay, NOBODY, Happening::Expires(master));
@@ -116,6 +119,7 @@ impl World {
                 if let Some(master) = self.coordinator.leader {
                     self.paused.insert(master, until);
                     self.watch.master_stands_still(self.now, until);
+                    self.watch.may_say_that_it_stood_still(master);
                     self.watch.count("a master stood still and went on");
                 }
             }

@@ -126,7 +126,7 @@ impl World {
                     self.work_on(pid);
                 }
                 Effect::WorkerTold(event) => self.say(|| format!("  worker {pid} tells {event:?}")),
-                Effect::Begin(_) | Effect::Told(_) | Effect::Event(_) => {}
+                Effect::Begin(_) | Effect::Told(_) | Effect::Holds(..) | Effect::Event(_) => {}
             }
         }
         self.hand_back(pid);

@@ -16,6 +16,8 @@ pub(crate) struct Faulty {
     until: BTreeMap<Pid, Now>,
     /// When masters stood still: what happened before is noticed after.
     still: Vec<(Now, Now)>,
+    /// How often each may still say so.
+    may_say_so: BTreeMap<Pid, u32>,
     /// The process of each incarnation.
     processes: BTreeMap<Incarnation, Pid>,
 }
@@ -34,6 +36,19 @@ impl Watch {
 
     pub(crate) fn master_stands_still(&mut self, from: Now, to: Now) {
         self.faulty.still.push((from, to));
+    }
+
+    /// A master stands still, or its clock jumps.
+    pub(crate) fn may_say_that_it_stood_still(&mut self, master: Pid) {
+        *self.faulty.may_say_so.entry(master).or_default() += 1;
+    }
+
+    /// Once for each time that it did.
+    pub(crate) fn says_that_it_stood_still(&mut self, now: Now, master: Pid, seconds: f64) {
+        match self.faulty.may_say_so.get_mut(&master) {
+            Some(times @ 1..) => *times -= 1,
+            _ => self.fail(now, format!("master {master} says that it stood still for {seconds} s, and it did not")),
+        }
     }
 
     pub(crate) fn is_called(&mut self, incarnation: Incarnation, pid: Pid) {

@@ -182,6 +182,9 @@ pub trait MasterHost {
     /// Tells people.
     fn tell(&mut self, event: &Event);
 
+    /// It holds a state that it saves later: the run may go back to it from now on. Whoever watches is told.
+    fn holds(&mut self, _round: Round, _rest: &Schedule, _state: &Bulk) {}
+
     /// Hears what the rules tell, before people do.
     fn hear(&mut self, _told: &Told) {}
 

@@ -109,14 +109,15 @@ impl Master {
     }
 
     pub(super) fn publish(&mut self) {
-        if self.saving.is_busy() {
+        if self.saving.is_under_way() {
             return;
         }
         if let Some((round, rest)) = self
             .arrived
             .take_if(|(round, _)| *round <= self.counted || has(self.planted, Planted::PublishesBeforeAllAreDone))
         {
-            self.actions.push(self.saving.begin(round, rest));
+            let is_last = self.stop_asked.is_some() || rest.is_done();
+            self.actions.push(self.saving.begin(round, rest, is_last));
         }
     }
 
@@ -145,6 +146,7 @@ impl Master {
             return;
         }
         self.actions.push(MasterAction::Tell(Told::NotSaved { round, reason: reason.clone() }));
+        self.publish();
         let is_last = self.stop_asked.is_some() || self.saving.newest().1.is_done();
         if is_last && self.saving.is_hopeless() {
             self.end(Some(format!("the last state, of round {round}, could not be saved: {reason}")));

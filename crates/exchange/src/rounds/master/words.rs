@@ -98,6 +98,13 @@ pub enum MasterAction {
         /// What is left behind it.
         rest: Schedule,
     },
+    /// Keeps the state of a round, which has arrived, in place of the one that could not be saved: it is published instead of it, later.
+    Keep {
+        /// The round.
+        round: Round,
+        /// What is left behind it.
+        rest: Schedule,
+    },
     /// Forgets the state of a round that arrived and will not be published.
     Discard(Round),
     /// Rings at the latest then.

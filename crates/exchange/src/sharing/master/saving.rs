@@ -8,7 +8,7 @@ use super::{Have, Incarnation, Master, MasterAction, Now, Planted, Round, Schedu
 impl Master {
     /// Asks somebody for a state if one is wanted; not twice.
     pub(super) fn ask_for_state(&mut self) {
-        if !self.save_wanted || self.asked.is_some() || self.stage != Stage::Running || self.saving.is_busy() {
+        if !self.save_wanted || self.asked.is_some() || self.stage != Stage::Running || self.saving.is_under_way() {
             return;
         }
         if let Some(member) = self.caught_up.first().copied() {
@@ -33,12 +33,13 @@ impl Master {
         let is_good =
             (is_current && self.caught_up.contains(&member)) || self.has(Planted::PublishesAStateOfAnotherView);
         let rest = self.rest_behind(vector);
-        // Fewer examples and no more left: some of those that are in the last checkpoint were set aside since.
+        // Fewer examples and no more left: some of those that are in the newest state were set aside since.
         let left = |rest: &Schedule| (Reverse(rest.epoch()), rest.left());
-        let (of, saved) = (self.saving.round(), left(self.saving.rest()));
+        let (of, saved) = self.saving.newest();
+        let saved = left(saved);
         let found = left(&rest);
         let is_news = round > of || found < saved || (round < of && found == saved);
-        if !is_good || !is_news || self.saving.is_busy() {
+        if !is_good || !is_news || self.saving.is_under_way() {
             self.actions.push(MasterAction::Discard(round));
             if is_good && self.stop_asked.is_some() && !self.saving.is_busy() {
                 // Nobody who is left holds more than the last checkpoint.
@@ -51,7 +52,8 @@ impl Master {
             self.count_up_to(*origin, have.covered);
         }
         self.save_wanted = false;
-        self.actions.push(self.saving.begin(round, rest));
+        let is_last = self.is_done || self.stop_asked.is_some();
+        self.actions.push(self.saving.begin(round, rest, is_last));
     }
 
     /// What is left to do behind a state that has these messages in it: what nobody was given, and what they do not cover.
