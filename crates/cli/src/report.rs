@@ -155,7 +155,9 @@ fn beginning(event: &Event) -> String {
 fn line(event: &Event, epochs: u64) -> String {
     match event {
         Event::Epoch { epoch, loss, seconds, examples_per_second } => {
-            format!("epoch {}/{epochs}: loss {loss:.4}, {seconds:.1} s, {examples_per_second:.0} examples/s", epoch + 1)
+            // A master does not hear of the loss in every epoch, if they are short.
+            let loss = if loss.is_nan() { String::new() } else { format!("loss {loss:.4}, ") };
+            format!("epoch {}/{epochs}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s", epoch + 1)
         }
         Event::Evaluation { epoch, scores } => {
             let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
@@ -189,7 +191,8 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("worker {} joined from {address}; {workers} here", short(*worker))
         }
         Event::WorkerRefused { worker, address, reason } => {
-            format!("worker {} at {address} was refused: {reason}", short(*worker))
+            let place = if address.is_empty() { String::new() } else { format!(" at {address}") };
+            format!("worker {}{place} was refused: {reason}", short(*worker))
         }
         Event::WorkerLost { worker, reason, workers, .. } => {
             format!("worker {} was lost: {reason}; {workers} left", short(*worker))

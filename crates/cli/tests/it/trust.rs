@@ -114,7 +114,7 @@ fn another_user_of_the_machine_neither_joins_nor_gives_orders_without_a_token() 
     let said = asks(&status, &order);
     assert_eq!(said.contains("HTTP/1.1 403") && said.contains("belongs to another user"), is_root, "{said}");
     if is_root {
-        let said = asks(&address, "");
+        let said = asks(&address, "hello");
         assert!(said.contains("belongs to another user of the machine"), "{said}");
     }
     let read = asks(&status, &order.replace("POST /pause", "GET /status"));

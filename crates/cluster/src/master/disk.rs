@@ -104,7 +104,9 @@ impl Disk {
 
     /// The state that a run goes on from.
     pub(super) fn load(&self, record: &RunRecord) -> Result<Begun, ClusterError> {
-        let path = PathBuf::from(record.checkpoint.clone().unwrap_or_default());
+        // Wherever the folder was when it was written, and however its name was typed: it is this one.
+        let recorded = PathBuf::from(record.checkpoint.clone().unwrap_or_default());
+        let path = recorded.file_name().map_or_else(|| recorded.clone(), |name| self.folder.join(name));
         let bad = |expected: String, found: String| ClusterError::BadCheckpoint { path: path.clone(), expected, found };
         if !path.exists() {
             let expected = format!("the checkpoint that the master of term {} has written", record.term);

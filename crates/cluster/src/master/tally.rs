@@ -65,7 +65,8 @@ impl Tally {
 
     pub(super) fn epoch_ends(&mut self, epoch: u64, now: Now) -> Event {
         let seconds = now.saturating_sub(self.epoch_began) as f64 / 1e3;
-        let loss = self.epoch_loss.0 / self.epoch_loss.1.max(f64::MIN_POSITIVE);
+        // Not a number if nobody has reported since the last epoch ended: they do so now and then only.
+        let loss = self.epoch_loss.0 / self.epoch_loss.1;
         let examples_per_second = self.epoch_examples as f64 / seconds.max(1e-3);
         (self.epoch_began, self.epoch_examples, self.epoch_loss) = (now, 0, (0.0, 0.0));
         Event::Epoch { epoch, loss, seconds, examples_per_second }

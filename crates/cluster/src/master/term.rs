@@ -307,6 +307,8 @@ impl Term {
         let now = host.now();
         board::show(&self.board, self, now);
         if self.ended.is_some() {
+            // The rules have nothing more to be woken for.
+            self.timer = None;
             return Ok(());
         }
         self.renew_certificates(host)?;
@@ -353,6 +355,12 @@ impl Term {
                     }
                 }
                 MasterAction::Persist { round, rest } => self.save(round, rest, host),
+                MasterAction::Keep { round, rest } => {
+                    if let Some(state) = self.states.remove(&round) {
+                        host.holds(round, &rest, &state);
+                        self.being_saved = Some((round, state));
+                    }
+                }
                 MasterAction::Discard(round) => drop(self.states.remove(&round)),
                 MasterAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
                 MasterAction::Tell(told) => {

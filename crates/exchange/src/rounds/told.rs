@@ -92,7 +92,7 @@ pub enum Told {
         /// What was set aside since the checkpoint and stays so, with its epoch.
         aside: Vec<(u64, Span)>,
     },
-    /// A worker that has joined has other data.
+    /// A worker that has joined has other data, or was gone before it could take part.
     WorkerRefused {
         /// Who.
         member: Incarnation,
@@ -115,4 +115,14 @@ pub enum Told {
         /// Why.
         reason: String,
     },
+}
+
+impl Told {
+    /// One that could be counted on is lost; one that could not yet never takes part.
+    pub(crate) fn gone(member: Incarnation, was_ready: bool, reason: &str) -> Self {
+        match was_ready {
+            true => Told::WorkerLost { member, reason: reason.into() },
+            false => Told::WorkerRefused { member, reason: format!("it was gone before it could take part: {reason}") },
+        }
+    }
 }

@@ -78,7 +78,7 @@ pub enum Event {
         /// Workers that are needed.
         needed: usize,
     },
-    /// A worker has other data, and may not take part.
+    /// A worker has other data and may not take part, or was gone before it could.
     WorkerRefused {
         /// Who.
         worker: u64,
@@ -187,7 +187,7 @@ pub enum Event {
     Epoch {
         /// The epoch, from 0.
         epoch: u64,
-        /// The mean loss of its minibatches.
+        /// The mean loss of its minibatches; not a number where a master heard of none.
         loss: f64,
         /// What it took.
         seconds: f64,

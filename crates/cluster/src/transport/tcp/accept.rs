@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout_at};
 
-use super::link;
+use super::link::{self, Link};
 use super::places::{Place, Places};
 use super::stream::Stream;
 use super::{Shared, after};
@@ -35,14 +35,11 @@ pub(super) async fn strangers(shared: Arc<Shared>, listener: TcpListener) {
 async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut place: Place) {
     let handshake_ends = after(shared.limits.handshake).into();
     let link = shared.new_link();
-    if shared.own_user_only && matches!(shared.trust(), Trust::Plain) && is_of_another_user(&stream) {
-        link.close("this master belongs to another user of the machine: let both use the same `--token-file`");
-    }
     let peer = peer.to_string();
     let secured = tokio::select! {
-        // Without TLS there is nothing to wait for, and the peer can be told why it has to go.
+        // Without TLS there is hardly anything to wait for, and the peer can be told why it has to go.
         biased;
-        secured = timeout_at(handshake_ends, secure(&shared, stream)) => secured,
+        secured = timeout_at(handshake_ends, secure(&shared, &link, stream)) => secured,
         () = place.is_taken_away() => Ok(Err(place.reason())),
     };
     let reason = match secured {
@@ -57,8 +54,15 @@ async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut 
     shared.end_link(&link, reason).await;
 }
 
-async fn secure(shared: &Shared, stream: TcpStream) -> Result<Stream, String> {
+async fn secure(shared: &Shared, link: &Link, stream: TcpStream) -> Result<Stream, String> {
     super::socket::set_up(&stream, shared.limits.silence)?;
+    if shared.own_user_only && matches!(shared.trust(), Trust::Plain) {
+        // To look somebody up takes a while: not before it says something, else those who are silent keep the others out.
+        let _ = stream.readable().await;
+        if is_of_another_user(&stream) {
+            link.close("this master belongs to another user of the machine: let both use the same `--token-file`");
+        }
+    }
     match shared.trust() {
         Trust::Plain => Ok(Stream::Plain(stream)),
         Trust::Tls(trust) => Stream::accept(stream, &trust, shared.limits.linger).await,

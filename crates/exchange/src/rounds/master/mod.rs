@@ -254,9 +254,7 @@ impl Master {
         let Some(was_ready) = self.roster.remove(member) else { return };
         self.gone.insert(member, fault == Fault::ToBlame);
         self.edges.forget(member);
-        if was_ready {
-            self.actions.push(MasterAction::Tell(Told::WorkerLost { member, reason: reason.clone() }));
-        }
+        self.actions.push(MasterAction::Tell(Told::gone(member, was_ready, &reason)));
         self.actions
             .push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes }));
         self.actions.push(MasterAction::Close(member));

@@ -357,9 +357,7 @@ impl Master {
     /// A member is gone. What it held is looked at when the others have said what they hold of it.
     fn lose(&mut self, member: Incarnation, reason: String, fault: Fault, now: Now) {
         let Some(was_ready) = self.roster.remove(member) else { return };
-        if was_ready {
-            self.tell(Told::WorkerLost { member, reason: reason.clone() });
-        }
+        self.tell(Told::gone(member, was_ready, &reason));
         self.send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes });
         self.actions.push(MasterAction::Close(member));
         self.hungry.remove(&member);
