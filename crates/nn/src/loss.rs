@@ -112,6 +112,13 @@ impl Loss {
         matches!(self, Loss::Hinge | Loss::SquaredHinge)
     }
 
+    /// The least that it can be for these targets, over all outputs that sum to 1; cross-entropy less this is the
+    /// Kullback-Leibler divergence.
+    pub(crate) fn least<R: Real>(target: &[R]) -> R {
+        let entropy = |t: R| if t > R::ZERO { -t * t.ln() } else { R::ZERO };
+        target.iter().fold(R::ZERO, |sum, t| sum + entropy(*t))
+    }
+
     /// The loss of one example; writes its slope by every output into `slope`.
     pub fn row<R: Real>(&self, target: &[R], output: &[R], slope: &mut [R]) -> R {
         let of = R::of;
@@ -170,12 +177,12 @@ impl Loss {
                 (gap * gap, -of(2.0) * gap * t)
             }),
             Loss::KlDivergence => each(slope, &|t, y| {
-                let (p, q) = (t.max(R::EDGE), y.max(R::EDGE));
-                if t > R::ZERO { (t * (p / q).ln(), -t / q) } else { (R::ZERO, R::ZERO) }
+                let (ln, slope) = logarithm(y);
+                if t > R::ZERO { (t * (t.ln() - ln), -t * slope) } else { (R::ZERO, R::ZERO) }
             }),
             Loss::Poisson => each(slope, &|t, y| {
-                let p = y.max(R::EDGE);
-                (y - t * p.ln(), R::ONE - t / p)
+                let (ln, slope) = logarithm(y);
+                (y - t * ln, R::ONE - t * slope)
             }),
             Loss::Wasserstein => each(slope, &|t, y| (mean * t * y, mean * t)),
             Loss::Custom(NamedLoss { found, .. }) => {
@@ -184,4 +191,11 @@ impl Loss {
             }
         }
     }
+}
+
+/// The logarithm of an output that must be positive, and its slope. What is 0 or below, where there is none, is pushed
+/// up firmly, but not so hard that the network breaks.
+fn logarithm<R: Real>(y: R) -> (R, R) {
+    let above = y.max(R::LEAST);
+    (above.ln(), R::ONE / if y > R::ZERO { above } else { R::EDGE })
 }

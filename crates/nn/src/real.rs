@@ -23,6 +23,9 @@ pub trait Real:
     const ONE: Self;
     /// What numbers are kept above before a logarithm is taken of them, or something is divided by them.
     const EDGE: Self;
+    /// What positive outputs are kept above before a logarithm is taken of them, or something is divided by them: so
+    /// little that only 0 itself, and what is as good as 0, is changed.
+    const LEAST: Self;
     /// The nearest number to `value`.
     fn of(value: f64) -> Self;
     /// The number itself, with the precision that it has.
@@ -74,11 +77,12 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ty, $edge:literal, $exp:path, $tanh:path, $erf:path, $row:ident, $forward:ident, $backward:ident) => {
+    ($type:ty, $edge:literal, $least:literal, $exp:path, $tanh:path, $erf:path, $row:ident, $forward:ident, $backward:ident) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const EDGE: Self = $edge;
+            const LEAST: Self = $least;
             #[inline(always)]
             fn of(value: f64) -> Self {
                 value as $type
@@ -144,5 +148,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, 1e-7, crate::cpu::math::exp, crate::cpu::math::tanh, libm::erff, row_f32, forward_f32, backward_f32);
-real!(f64, 1e-300, f64::exp, f64::tanh, libm::erf, row_f64, forward_f64, backward_f64);
+real!(f32, 1e-7, 1e-30, crate::cpu::math::exp, crate::cpu::math::tanh, libm::erff, row_f32, forward_f32, backward_f32);
+real!(f64, 1e-300, 1e-300, f64::exp, f64::tanh, libm::erf, row_f64, forward_f64, backward_f64);

@@ -9,7 +9,7 @@ use crate::{Activation, Loss, Real};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     pub loss: Loss,
-    /// Softmax with cross entropy, or sigmoid with its binary form: stable without a logarithm of a rounded output.
+    /// Softmax with cross entropy or Kullback-Leibler divergence, or sigmoid with binary cross entropy: stable without a logarithm of a rounded output.
     pub merged: Option<Activation>,
     pub width: usize,
 }
@@ -50,7 +50,10 @@ pub(crate) fn judge<R: Real>(
         let (target, spare) = scratch.split_at_mut(width);
         let slope = if dz.is_empty() { &mut spare[..width] } else { &mut dz[row * width..][..width] };
         let loss = match judged.merged {
-            Some(Activation::Softmax) => softmax_cross_entropy(target, z, y, slope),
+            Some(Activation::Softmax) => {
+                let loss = softmax_cross_entropy(target, z, y, slope);
+                if judged.loss == Loss::KlDivergence { loss - Loss::least(target) } else { loss }
+            }
             Some(_) => sigmoid_cross_entropy(target, z, y, slope),
             None => judged.loss.row(target, y, slope),
         };

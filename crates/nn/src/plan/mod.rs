@@ -191,7 +191,7 @@ impl Plan {
 fn merge_into_loss(nodes: &mut Vec<Node>, loss: &Loss) -> Option<Activation> {
     let last = nodes.last_mut()?;
     match (&last.op, loss) {
-        (Op::Activation(Activation::Softmax), Loss::CrossEntropy | Loss::SparseCrossEntropy)
+        (Op::Activation(Activation::Softmax), Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::KlDivergence)
             if last.input.positions() == 1 =>
         {
             nodes.pop();

@@ -4,20 +4,45 @@ use paceline_model::{Progress, vectorize};
 
 use super::Updater;
 
-/// An updater at one point of a run: everything that is the same for all elements.
+/// An updater at one point of a run: everything that is the same for all elements, computed in `f64` once a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
     Sgd { rate: f32 },
     Nesterovs { rate: f32, momentum: f32 },
-    Adam { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
-    Adamax { rate: f32, beta1: f32, beta2: f32, epsilon: f32 },
-    Amsgrad { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
-    Adabelief { rate: f32, beta1: f32, beta2: f32, epsilon: f32, correct1: f32, correct2: f32 },
-    Adadelta { rate: f32, rho: f32, epsilon: f32 },
+    Adam { rate: f32, mean: Average, square: Average, epsilon: f32, correct2: f32 },
+    Adamax { rate: f32, mean: Average, beta2: f32, epsilon: f32 },
+    Amsgrad { rate: f32, mean: Average, square: Average, epsilon: f32, correct2: f32 },
+    Adabelief { rate: f32, mean: Average, surprise: Average, epsilon: f32, correct2: f32 },
+    Adadelta { rate: f32, average: Average, epsilon: f32 },
     Adagrad { rate: f32, epsilon: f32 },
-    Nadam { of_gradient: f32, of_mean: f32, beta1: f32, beta2: f32, epsilon: f32, correct2: f32 },
-    Rmsprop { rate: f32, decay: f32, epsilon: f32 },
+    Nadam { of_gradient: f32, of_mean: f32, mean: Average, square: Average, epsilon: f32, correct2: f32 },
+    Rmsprop { rate: f32, square: Average, epsilon: f32 },
     Noop,
+}
+
+/// A running mean that keeps the share β of what it was.
+///
+/// It moves towards a new value by 1 − β of the way. With β itself rounded to `f32` a mean of 0.99999 would forget
+/// 0.09 % too little.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Average {
+    /// Whether to start from the new value, which is the nearer one if less than half is kept.
+    from_new: bool,
+    /// How far from there along the way from the old mean to the new value.
+    way: f32,
+}
+
+impl Average {
+    fn keeping(beta: f64) -> Self {
+        let from_new = beta < 0.5;
+        Self { from_new, way: if from_new { -beta } else { 1.0 - beta } as f32 }
+    }
+
+    #[inline(always)]
+    fn with(self, mean: f32, value: f32) -> f32 {
+        let start = if self.from_new { value } else { mean };
+        start + self.way * (value - mean)
+    }
 }
 
 /// What is added to the gradient before the rule, and to the update after it.
@@ -32,8 +57,9 @@ pub(crate) struct Decay {
 impl Rule {
     /// The rule of `updater` at this point; `momentum_product` is Nadam's Π μ up to the last step.
     pub(crate) fn at(updater: &Updater, progress: Progress, rate: f64, momentum_product: f64) -> Self {
-        let step = (progress.iteration + 1) as i32;
-        let correct = |beta: f64| (1.0 - beta.powi(step)) as f32;
+        let step = i32::try_from(progress.iteration + 1).unwrap_or(i32::MAX);
+        let correct = |beta: f64| 1.0 - beta.powi(step);
+        let root = |beta: f64| correct(beta).sqrt() as f32;
         let rate32 = rate as f32;
         match *updater {
             Updater::Sgd { .. } => Rule::Sgd { rate: rate32 },
@@ -41,37 +67,34 @@ impl Rule {
                 Rule::Nesterovs { rate: rate32, momentum: momentum.at(progress) as f32 }
             }
             Updater::Adam { beta1, beta2, epsilon, .. } => Rule::Adam {
-                rate: rate32,
-                beta1: beta1 as f32,
-                beta2: beta2 as f32,
+                rate: (rate / correct(beta1)) as f32,
+                mean: Average::keeping(beta1),
+                square: Average::keeping(beta2),
                 epsilon: epsilon as f32,
-                correct1: correct(beta1),
-                correct2: correct(beta2).sqrt(),
+                correct2: root(beta2),
             },
             Updater::Amsgrad { beta1, beta2, epsilon, .. } => Rule::Amsgrad {
-                rate: rate32,
-                beta1: beta1 as f32,
-                beta2: beta2 as f32,
+                rate: (rate / correct(beta1)) as f32,
+                mean: Average::keeping(beta1),
+                square: Average::keeping(beta2),
                 epsilon: epsilon as f32,
-                correct1: correct(beta1),
-                correct2: correct(beta2).sqrt(),
+                correct2: root(beta2),
             },
             Updater::Adabelief { beta1, beta2, epsilon, .. } => Rule::Adabelief {
-                rate: rate32,
-                beta1: beta1 as f32,
-                beta2: beta2 as f32,
+                rate: (rate / correct(beta1)) as f32,
+                mean: Average::keeping(beta1),
+                surprise: Average::keeping(beta2),
                 epsilon: epsilon as f32,
-                correct1: correct(beta1),
-                correct2: correct(beta2).sqrt(),
+                correct2: root(beta2),
             },
             Updater::Adamax { beta1, beta2, epsilon, .. } => Rule::Adamax {
-                rate: (rate / (1.0 - beta1.powi(step))) as f32,
-                beta1: beta1 as f32,
+                rate: (rate / correct(beta1)) as f32,
+                mean: Average::keeping(beta1),
                 beta2: beta2 as f32,
                 epsilon: epsilon as f32,
             },
             Updater::Adadelta { rho, epsilon, .. } => {
-                Rule::Adadelta { rate: rate32, rho: rho as f32, epsilon: epsilon as f32 }
+                Rule::Adadelta { rate: rate32, average: Average::keeping(rho), epsilon: epsilon as f32 }
             }
             Updater::Adagrad { epsilon, .. } => Rule::Adagrad { rate: rate32, epsilon: epsilon as f32 },
             Updater::Nadam { beta1, beta2, epsilon, momentum_decay, .. } => {
@@ -81,14 +104,14 @@ impl Rule {
                 Rule::Nadam {
                     of_gradient: (rate * (1.0 - now) / (1.0 - product)) as f32,
                     of_mean: (rate * next / (1.0 - product * next)) as f32,
-                    beta1: beta1 as f32,
-                    beta2: beta2 as f32,
+                    mean: Average::keeping(beta1),
+                    square: Average::keeping(beta2),
                     epsilon: epsilon as f32,
-                    correct2: correct(beta2).sqrt(),
+                    correct2: root(beta2),
                 }
             }
             Updater::Rmsprop { decay, epsilon, .. } => {
-                Rule::Rmsprop { rate: rate32, decay: decay as f32, epsilon: epsilon as f32 }
+                Rule::Rmsprop { rate: rate32, square: Average::keeping(decay), epsilon: epsilon as f32 }
             }
             Updater::Noop => Rule::Noop,
         }
@@ -114,61 +137,55 @@ impl Rule {
                     (rate * g + momentum * v, [v])
                 });
             }
-            (Rule::Adam { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, square]) => {
-                let rate = rate / correct1;
-                element_wise(gradient, parameters, [mean, square], scale, decay, |g, [m, v]| {
-                    let m = beta1 * m + (1.0 - beta1) * g;
-                    let v = beta2 * v + (1.0 - beta2) * g * g;
+            (Rule::Adam { rate, mean, square, epsilon, correct2 }, [means, squares]) => {
+                element_wise(gradient, parameters, [means, squares], scale, decay, |g, [m, v]| {
+                    let (m, v) = (mean.with(m, g), square.with(v, g * g));
                     (rate * m / (v.sqrt() / correct2 + epsilon), [m, v])
                 });
             }
-            (Rule::Amsgrad { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, square, largest]) => {
-                let rate = rate / correct1;
-                element_wise(gradient, parameters, [mean, square, largest], scale, decay, |g, [m, v, top]| {
-                    let m = beta1 * m + (1.0 - beta1) * g;
-                    let v = beta2 * v + (1.0 - beta2) * g * g;
+            (Rule::Amsgrad { rate, mean, square, epsilon, correct2 }, [means, squares, largest]) => {
+                element_wise(gradient, parameters, [means, squares, largest], scale, decay, |g, [m, v, top]| {
+                    let (m, v) = (mean.with(m, g), square.with(v, g * g));
                     let top = top.max(v);
                     (rate * m / (top.sqrt() / correct2 + epsilon), [m, v, top])
                 });
             }
-            (Rule::Adabelief { rate, beta1, beta2, epsilon, correct1, correct2 }, [mean, surprise]) => {
-                let rate = rate / correct1;
-                element_wise(gradient, parameters, [mean, surprise], scale, decay, |g, [m, s]| {
-                    let m = beta1 * m + (1.0 - beta1) * g;
-                    let s = beta2 * s + (1.0 - beta2) * (g - m) * (g - m) + epsilon;
+            (Rule::Adabelief { rate, mean, surprise, epsilon, correct2 }, [means, surprises]) => {
+                element_wise(gradient, parameters, [means, surprises], scale, decay, |g, [m, s]| {
+                    let m = mean.with(m, g);
+                    let s = surprise.with(s, (g - m) * (g - m)) + epsilon;
                     (rate * m / (s.sqrt() / correct2 + epsilon), [m, s])
                 });
             }
-            (Rule::Adamax { rate, beta1, beta2, epsilon }, [mean, largest]) => {
-                element_wise(gradient, parameters, [mean, largest], scale, decay, |g, [m, u]| {
-                    let m = beta1 * m + (1.0 - beta1) * g;
+            (Rule::Adamax { rate, mean, beta2, epsilon }, [means, largest]) => {
+                element_wise(gradient, parameters, [means, largest], scale, decay, |g, [m, u]| {
+                    let m = mean.with(m, g);
                     let u = (beta2 * u).max(g.abs() + epsilon);
                     (rate * m / u, [m, u])
                 });
             }
-            (Rule::Adadelta { rate, rho, epsilon }, [square, square_step]) => {
-                element_wise(gradient, parameters, [square, square_step], scale, decay, |g, [v, d]| {
-                    let v = rho * v + (1.0 - rho) * g * g;
+            (Rule::Adadelta { rate, average, epsilon }, [squares, square_steps]) => {
+                element_wise(gradient, parameters, [squares, square_steps], scale, decay, |g, [v, d]| {
+                    let v = average.with(v, g * g);
                     let step = (d + epsilon).sqrt() / (v + epsilon).sqrt() * g;
-                    (rate * step, [v, rho * d + (1.0 - rho) * step * step])
+                    (rate * step, [v, average.with(d, step * step)])
                 });
             }
-            (Rule::Adagrad { rate, epsilon }, [square]) => {
-                element_wise(gradient, parameters, [square], scale, decay, |g, [v]| {
+            (Rule::Adagrad { rate, epsilon }, [squares]) => {
+                element_wise(gradient, parameters, [squares], scale, decay, |g, [v]| {
                     let v = v + g * g;
                     (rate * g / (v.sqrt() + epsilon), [v])
                 });
             }
-            (Rule::Rmsprop { rate, decay: keep, epsilon }, [square]) => {
-                element_wise(gradient, parameters, [square], scale, decay, |g, [v]| {
-                    let v = keep * v + (1.0 - keep) * g * g;
+            (Rule::Rmsprop { rate, square, epsilon }, [squares]) => {
+                element_wise(gradient, parameters, [squares], scale, decay, |g, [v]| {
+                    let v = square.with(v, g * g);
                     (rate * g / (v.sqrt() + epsilon), [v])
                 });
             }
-            (Rule::Nadam { of_gradient, of_mean, beta1, beta2, epsilon, correct2 }, [mean, square]) => {
-                element_wise(gradient, parameters, [mean, square], scale, decay, |g, [m, v]| {
-                    let m = beta1 * m + (1.0 - beta1) * g;
-                    let v = beta2 * v + (1.0 - beta2) * g * g;
+            (Rule::Nadam { of_gradient, of_mean, mean, square, epsilon, correct2 }, [means, squares]) => {
+                element_wise(gradient, parameters, [means, squares], scale, decay, |g, [m, v]| {
+                    let (m, v) = (mean.with(m, g), square.with(v, g * g));
                     ((of_gradient * g + of_mean * m) / (v.sqrt() / correct2 + epsilon), [m, v])
                 });
             }

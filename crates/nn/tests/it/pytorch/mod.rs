@@ -9,6 +9,7 @@ mod activations;
 mod case;
 mod layers;
 mod losses;
+mod parity;
 mod twenty_steps;
 mod updaters;
 

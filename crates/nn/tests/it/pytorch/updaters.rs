@@ -51,7 +51,7 @@ fn updaters_agree_with_pytorch() {
 }
 
 /// Two layers with weights and biases, so that what counts for weights alone or per layer is seen.
-fn network(settings: &Value) -> Network {
+pub(super) fn network(settings: &Value) -> Network {
     let mut config = settings.clone();
     config["input"] = json!({ "feed_forward": 3 });
     config["layers"] = json!([{ "dense": { "units": 4 } }, { "output": { "units": 2 } }]);
