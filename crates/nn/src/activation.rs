@@ -121,6 +121,19 @@ impl Activation {
         Activation::ThresholdedRelu { theta: 1.0 },
     ];
 
+    /// What is wrong with the settings, if anything.
+    pub(crate) fn problem(self) -> Option<String> {
+        let number = |key, value: f32| (!value.is_finite()).then(|| format!("`{key}` must be a number, found {value}"));
+        match self {
+            Activation::Elu { alpha } | Activation::LeakyRelu { alpha } => number("alpha", alpha),
+            Activation::ThresholdedRelu { theta } => number("theta", theta),
+            Activation::RandomRelu { lower, upper } if !(lower.is_finite() && upper.is_finite() && lower <= upper) => {
+                Some(format!("expected `lower` ≤ `upper`, found {lower} and {upper}"))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the slope can be told from what came out alone, so that what went in need not be kept.
     pub fn slope_from_output(self) -> bool {
         use Activation::{
@@ -199,7 +212,11 @@ impl Activation {
             Activation::RectifiedTanh => above(y, R::ZERO, R::ONE - y * y, R::ZERO),
             Activation::HardTanh => between(y, -R::ONE, R::ONE),
             Activation::HardSigmoid => of(0.2) * between(y, R::ZERO, R::ONE),
-            Activation::Softplus => R::ONE - (-y).exp(),
+            Activation::Softplus => {
+                // 1 − e⁻ʸ without the difference, which would cancel where y is small.
+                let t = (of(0.5) * y).tanh();
+                of(2.0) * t / (R::ONE + t)
+            }
             Activation::Softsign => {
                 let d = R::ONE + x.abs();
                 R::ONE / (d * d)

@@ -33,10 +33,12 @@ impl Constraint {
     /// What cannot be, if anything.
     pub(crate) fn problem(self) -> Option<String> {
         match self {
-            Constraint::MaxNorm { norm } if norm <= 0.0 || norm.is_nan() => {
+            Constraint::MaxNorm { norm } if !(norm > 0.0 && norm.is_finite()) => {
                 Some(format!("`norm` must be above 0, found {norm}"))
             }
-            Constraint::MinMaxNorm { min, max, rate } if !(0.0 <= min && min <= max && (0.0..=1.0).contains(&rate)) => {
+            Constraint::MinMaxNorm { min, max, rate }
+                if !(0.0 <= min && min <= max && max.is_finite() && (0.0..=1.0).contains(&rate)) =>
+            {
                 Some(format!("expected 0 ≤ `min` ≤ `max` and `rate` from 0 to 1, found {min}, {max} and {rate}"))
             }
             _ => None,

@@ -298,7 +298,7 @@ impl ModelOnDisk {
         let Some(config) = metadata.remove("network") else {
             return Err(wrong("`network` in its metadata", "none".into()));
         };
-        let network = Network::with_registry(NetworkConfig::from_json(&config)?, registry)?;
+        let network = Network::from_saved(NetworkConfig::from_json(&config)?, registry)?;
         let mut number = |key: &str| match metadata.remove(key).map(|text| text.parse::<u64>()) {
             Some(Ok(number)) => Ok(number),
             other => Err(wrong(&format!("a number as `{key}` in its metadata"), format!("{other:?}"))),

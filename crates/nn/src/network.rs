@@ -2,8 +2,8 @@ use std::ops::Range;
 
 use paceline_model::State;
 
-use crate::config::NetworkConfig;
-use crate::node::Node;
+use crate::config::{Assumed, NetworkConfig, gives_probabilities};
+use crate::node::{Node, Op};
 use crate::random::Counted;
 use crate::updater::{Segment, SegmentTable};
 use crate::{Error, Fan, Flat, Loss, Registry, Shape, WeightInit};
@@ -18,6 +18,8 @@ pub struct Network {
     segments: SegmentTable,
     pub(crate) nodes: Vec<Node>,
     pub(crate) loss: Loss,
+    /// What of its end was not stated.
+    assumed: Assumed,
 }
 
 /// What a layer takes and gives.
@@ -64,7 +66,32 @@ impl Network {
 
     /// The same, for a configuration that names layers or losses of other crates.
     pub fn with_registry(config: NetworkConfig, registry: &Registry) -> Result<Self, Error> {
-        crate::layer::build(config, registry)
+        let (config, assumed) = config.settled()?;
+        Ok(Self { assumed, ..crate::layer::build(config, registry)? })
+    }
+
+    /// One that was saved, whose end is as it was then.
+    pub(crate) fn from_saved(config: NetworkConfig, registry: &Registry) -> Result<Self, Error> {
+        crate::layer::build(config.settled_as_saved(), registry)
+    }
+
+    /// The same, judged by the mean squared error if no loss was stated: what suits targets that are numbers, not classes.
+    #[must_use]
+    pub fn for_values(mut self) -> Self {
+        if self.assumed.loss {
+            if self.assumed.activation && matches!(self.nodes.last(), Some(Node { op: Op::Activation(_), .. })) {
+                self.nodes.pop();
+            }
+            self.config.settle_for_values(self.assumed);
+            (self.loss, self.assumed) = (Loss::Mse, Assumed::default());
+        }
+        self
+    }
+
+    /// Whether what comes out are probabilities: numbers between 0 and 1.
+    pub fn gives_probabilities(&self) -> bool {
+        let last = self.nodes.iter().rev().find(|node| !matches!(node.op, Op::Dropout { .. }));
+        matches!(last, Some(Node { op: Op::Activation(activation), .. }) if gives_probabilities(*activation))
     }
 
     pub(crate) fn from_parts(
@@ -76,7 +103,16 @@ impl Network {
         loss: Loss,
     ) -> Self {
         let (parameters, segments) = parameters.into_iter().unzip();
-        Self { config, layers, parameters, running, segments: SegmentTable::new(segments), nodes, loss }
+        Self {
+            config,
+            layers,
+            parameters,
+            running,
+            segments: SegmentTable::new(segments),
+            nodes,
+            loss,
+            assumed: Assumed::default(),
+        }
     }
 
     /// The description that it was made from.

@@ -136,6 +136,20 @@ impl Schedule {
             Schedule::Changing(rule) => rule.at(progress),
         }
     }
+
+    /// What is wrong with the values, if anything: all must be 0 or more, and less than `below`.
+    pub(crate) fn problem(&self, key: &str, below: f64) -> Option<String> {
+        let levels = match self {
+            Schedule::Fixed(value) => vec![*value],
+            Schedule::Changing(rule) => rule.levels(),
+        };
+        if let Some(value) = levels.into_iter().find(|value| !(0.0..below).contains(value)) {
+            let range = if below == f64::INFINITY { String::new() } else { format!(" and less than {below}") };
+            return Some(format!("`{key}` must be 0 or more{range}, found {value}"));
+        }
+        let Schedule::Changing(rule) = self else { return None };
+        rule.problem().map(|problem| format!("`{key}`: {problem}"))
+    }
 }
 
 impl Rule {
@@ -182,9 +196,32 @@ impl Rule {
         }
     }
 
+    /// The values that it starts from, comes to or passes.
+    fn levels(&self) -> Vec<f64> {
+        match self {
+            Rule::Exponential { initial, .. }
+            | Rule::Inverse { initial, .. }
+            | Rule::Poly { initial, .. }
+            | Rule::Sigmoid { initial, .. }
+            | Rule::Step { initial, .. } => vec![*initial],
+            Rule::Map { values, .. } => values.iter().map(|(_, value)| *value).collect(),
+            Rule::Ramp { value, .. } => vec![*value],
+            Rule::Cycle { initial, peak, .. } => vec![*initial, *peak],
+        }
+    }
+
     /// What is wrong with the settings, if anything.
     pub(crate) fn problem(&self) -> Option<&'static str> {
+        let at_least_0 = |value: f64| (0.0..f64::INFINITY).contains(&value);
         match self {
+            Rule::Exponential { gamma, .. } if !at_least_0(*gamma) => Some("`gamma` must be 0 or more"),
+            Rule::Inverse { gamma, power, .. } if !(at_least_0(*gamma) && power.is_finite()) => {
+                Some("`gamma` must be 0 or more and `power` a number")
+            }
+            Rule::Poly { power, .. } if !at_least_0(*power) => Some("`power` must be 0 or more"),
+            Rule::Sigmoid { gamma, .. } if !gamma.is_finite() => Some("`gamma` must be a number"),
+            Rule::Step { decay, .. } if !at_least_0(*decay) => Some("`decay` must be 0 or more"),
+            Rule::Cycle { annealing, .. } if !at_least_0(*annealing) => Some("`annealing` must be 0 or more"),
             Rule::Map { values, .. } if values.first().is_none_or(|(start, _)| *start != 0) => {
                 Some("the first entry of a `map` schedule must start at 0")
             }

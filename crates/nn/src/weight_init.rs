@@ -107,6 +107,35 @@ fn one() -> f64 {
     1.0
 }
 
+impl WeightInit {
+    /// What is wrong with the settings, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let WeightInit::Distribution(distribution) = self else { return None };
+        let wrong = |expected: &str| Some(format!("`weight_init`: expected {expected}, found {distribution:?}"));
+        match *distribution {
+            Distribution::Normal { mean, deviation }
+            | Distribution::TruncatedNormal { mean, deviation }
+            | Distribution::LogNormal { mean, deviation }
+                if !(mean.is_finite() && (0.0..f64::INFINITY).contains(&deviation)) =>
+            {
+                wrong("a `mean` that is a number and a `deviation` of 0 or more")
+            }
+            Distribution::Uniform { lower, upper } if !(lower.is_finite() && upper.is_finite() && lower <= upper) => {
+                wrong("`lower` ≤ `upper`")
+            }
+            Distribution::Constant { value: number } | Distribution::Orthogonal { gain: number }
+                if !number.is_finite() =>
+            {
+                wrong("a number")
+            }
+            Distribution::Binomial { probability, .. } if !(0.0..=1.0).contains(&probability) => {
+                wrong("a `probability` from 0 to 1")
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What a weight is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fan {

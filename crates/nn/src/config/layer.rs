@@ -231,9 +231,9 @@ pub struct Output {
     /// Whether each output has a bias.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// What the outputs are judged by.
-    #[serde(default, deserialize_with = "table::required")]
-    pub loss: Loss,
+    /// What the outputs are judged by; what suits the activation and the task if not stated.
+    #[serde(default, deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
     /// What every layer may have.
     #[serde(skip)]
     pub settings: Settings,
@@ -449,7 +449,13 @@ impl ZeroPadding {
 impl Output {
     /// So many outputs, judged by this loss.
     pub fn new(units: usize, loss: Loss) -> Self {
-        Self { units, bias: true, loss, settings: Settings::default() }
+        Self { loss: Some(loss), ..Self::by_task(units) }
+    }
+
+    /// So many outputs, with the activation and the loss that suit the task: cross-entropy for classes, after softmax or, for
+    /// one output, sigmoid; the mean squared error for numbers.
+    pub fn by_task(units: usize) -> Self {
+        Self { units, bias: true, loss: None, settings: Settings::default() }
     }
 }
 
@@ -544,6 +550,36 @@ kinds! {
     "output", Output, Output;
     "loss", Loss, LossLayer;
     "custom", Custom, CustomConfig;
+}
+
+/// Settings of layers without weights.
+const OF_ALL: &[&str] = &["name", "dropout"];
+
+impl LayerConfig {
+    /// What is set here and means nothing to this kind of layer, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let usable: &[&str] = match self {
+            LayerConfig::Dense(_) | LayerConfig::Conv2d(_) | LayerConfig::Output(_) | LayerConfig::Custom(_) => {
+                return None;
+            }
+            LayerConfig::Subsampling(_)
+            | LayerConfig::GlobalPooling(_)
+            | LayerConfig::LocalResponseNormalisation(_)
+            | LayerConfig::ZeroPadding(_) => OF_ALL,
+            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) => {
+                &["name", "dropout", "activation", "updater", "learning_rate", "gradient_normalisation"]
+            }
+            // What has `function` needs no second word for it.
+            LayerConfig::Activation(ActivationLayer { function: Some(_), .. }) => OF_ALL,
+            LayerConfig::BatchNorm(_) | LayerConfig::Activation(_) | LayerConfig::Loss(_) => {
+                &["name", "dropout", "activation"]
+            }
+            LayerConfig::Dropout(_) => &["name"],
+        };
+        let unused = self.settings().keys().find(|key| !usable.contains(key))?;
+        let usable: Vec<String> = usable.iter().map(|key| format!("`{key}`")).collect();
+        Some(format!("`{unused}` means nothing to it; of the settings of layers it takes {}", usable.join(", ")))
+    }
 }
 
 impl Serialize for LayerConfig {

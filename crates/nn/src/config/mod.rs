@@ -5,13 +5,16 @@
 //! - `network`: the whole network and its defaults.
 //! - `layer`: the kinds of layers with their settings.
 //! - `settings`: what may be set for the network and again for a layer.
+//! - `ending`: the activation and the loss at the end, by the task where they are not stated.
 //! - `table`: reading names or tables, with suggestions for what is misspelt.
 
+mod ending;
 mod layer;
 mod network;
 mod settings;
 mod table;
 
+pub(crate) use ending::{Assumed, gives_probabilities};
 pub use layer::{
     ActivationLayer, BatchNorm, Conv2d, CustomConfig, Dense, Dropout, GlobalPooling, LayerConfig,
     LocalResponseNormalisation, LossLayer, Output, Padding, Pool, Subsampling, ZeroPadding,

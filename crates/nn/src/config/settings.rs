@@ -100,9 +100,20 @@ impl Settings {
             | GradientNormalisation::ClipL2PerLayer { threshold }
             | GradientNormalisation::ClipL2PerParameter { threshold },
         ) = self.gradient_normalisation
-            && (threshold <= 0.0 || threshold.is_nan())
+            && !(threshold > 0.0 && threshold.is_finite())
         {
             return Some(format!("`threshold` of a gradient normalisation must be above 0, found {threshold}"));
+        }
+        if let Some(bias) = self.bias_init.filter(|bias| !bias.is_finite()) {
+            return Some(format!("`bias_init` must be a number, found {bias}"));
+        }
+        let rate = |rate: &Schedule| rate.problem("learning_rate", f64::INFINITY);
+        let of_parts = (self.activation.and_then(Activation::problem))
+            .or_else(|| self.weight_init.as_ref().and_then(WeightInit::problem))
+            .or_else(|| self.updater.as_ref().and_then(Updater::problem))
+            .or_else(|| self.learning_rate.as_ref().and_then(rate));
+        if of_parts.is_some() {
+            return of_parts;
         }
         if let Some(problem) = self.constraints.iter().flatten().find_map(|constraint| constraint.problem()) {
             return Some(problem);
@@ -110,6 +121,27 @@ impl Settings {
         let decays = [("l1", self.l1), ("l2", self.l2), ("weight_decay", self.weight_decay)];
         let bad = decays.into_iter().find_map(|(key, v)| v.filter(|v| !(v.is_finite() && *v >= 0.0)).map(|v| (key, v)));
         bad.map(|(key, v)| format!("`{key}` must be 0 or more, found {v}"))
+    }
+}
+
+impl Settings {
+    /// The keys that are set here.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        let set = [
+            self.name.is_some(),
+            self.activation.is_some(),
+            self.weight_init.is_some(),
+            self.bias_init.is_some(),
+            self.updater.is_some(),
+            self.learning_rate.is_some(),
+            self.l1.is_some(),
+            self.l2.is_some(),
+            self.weight_decay.is_some(),
+            self.dropout.is_some(),
+            self.gradient_normalisation.is_some(),
+            self.constraints.is_some(),
+        ];
+        Self::KEYS.into_iter().zip(set).filter_map(|(key, is_set)| is_set.then_some(key))
     }
 }
 

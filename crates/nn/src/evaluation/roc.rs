@@ -17,6 +17,13 @@ pub enum Thresholds {
     Steps(usize),
 }
 
+impl Thresholds {
+    /// So many steps, or every score that occurs if no number is given.
+    pub fn of(steps: Option<usize>) -> Self {
+        steps.map_or(Thresholds::Exact, Thresholds::Steps)
+    }
+}
+
 /// How well the scores of a network set positives (class 1) apart from negatives (class 0), at any threshold.
 ///
 /// An example whose score is not finite is wrong at every threshold: a positive comes after all
@@ -113,6 +120,14 @@ impl Roc {
     /// The number of examples whose score is not finite.
     pub fn not_finite(&self) -> u64 {
         self.not_finite
+    }
+
+    /// Which thresholds it distinguishes.
+    pub fn thresholds(&self) -> Thresholds {
+        match &self.scores {
+            ScoreStore::Exact(_) => Thresholds::Exact,
+            ScoreStore::Steps(steps) => Thresholds::Steps(steps.len() - 2),
+        }
     }
 
     /// The area under the ROC curve by trapezoids: how probably a positive scores above a negative.
@@ -242,6 +257,36 @@ mod tests {
             assert_close(name, points.iter().map(|point| point.precision), &case["precision"]);
             assert_close(name, points.iter().map(|point| point.recall), &case["recall"]);
         }
+    }
+
+    /// As `rare_roc` in `evaluation.py`.
+    fn rare(tied: bool, weighted: bool, thresholds: Thresholds) -> Roc {
+        let mut roc = Roc::new(thresholds);
+        for row in 0..40_000u32 {
+            let mut score = (row * 7919 % 40_009) as f32 / (40_009.0 * 50.0);
+            if tied {
+                score = (score * 2000.0).floor() / 2000.0;
+            }
+            let positive = [17, 4_000, 11_111, 23_456, 31_337, 39_998].contains(&row);
+            let score = if positive { score + 0.005 } else { score };
+            let weight = if weighted { 1.0 + (row % 7) as f32 / 8.0 } else { 1.0 };
+            roc.add(&[score], &[u32::from(positive)], Some(&[weight]));
+        }
+        roc
+    }
+
+    #[test]
+    fn a_rare_class_is_judged_as_scikit_learn_does() {
+        for case in expected()["rare_roc"].as_array().expect("a list") {
+            let [tied, weighted] = ["tied", "weighted"].map(|key| case[key].as_bool().expect("a flag"));
+            let roc = rare(tied, weighted, Thresholds::Exact);
+            let (auc, area) = (roc.auc().expect("both"), roc.precision_recall_area().expect("positives"));
+            assert!((auc - float(&case["auc"])).abs() < 1e-9, "{case}: {auc}");
+            assert!((area - float(&case["precision_recall_area"])).abs() < 1e-9, "{case}: {area}");
+        }
+        // What a thousand steps make of it is why they are not the default.
+        let steps = rare(false, false, Thresholds::Steps(1000)).auc().expect("both");
+        assert!((steps - float(&expected()["rare_roc"][0]["auc"])).abs() > 1e-4, "{steps}");
     }
 
     #[test]

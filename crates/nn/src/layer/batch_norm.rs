@@ -5,7 +5,7 @@ use crate::node::Op;
 
 pub(super) fn build(config: &BatchNorm, builder: &mut Builder<'_>) -> Result<(), Error> {
     let &BatchNorm { epsilon, decay, learned, .. } = config;
-    if !(epsilon > 0.0 && (0.0..=1.0).contains(&decay)) {
+    if !(epsilon > 0.0 && epsilon.is_finite() && (0.0..=1.0).contains(&decay)) {
         let message = format!("expected `epsilon` above 0 and `decay` from 0 to 1, found {epsilon} and {decay}");
         return Err(builder.wrong(message));
     }

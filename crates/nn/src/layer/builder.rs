@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
         if self.layers.iter().any(|l| l.name == self.name) {
             return Err(self.wrong(format!("the name `{}` is taken by another layer", self.name)));
         }
-        if let Some(problem) = self.settings.problem() {
+        if let Some(problem) = layer.problem().or_else(|| self.settings.problem()) {
             return Err(self.wrong(problem));
         }
         self.begun = (self.shape, self.parameter_count());

@@ -208,6 +208,38 @@ impl Updater {
         Updater::Adam { learning_rate: learning_rate.into(), beta1: beta1(), beta2: beta2(), epsilon: tiny() }
     }
 
+    /// What is wrong with the settings, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if let Some(problem) = self.learning_rate().and_then(|rate| rate.problem("learning_rate", f64::INFINITY)) {
+            return Some(problem);
+        }
+        let share = |key, value: f64| {
+            (!(0.0..1.0).contains(&value)).then(|| format!("`{key}` must be 0 or more and less than 1, found {value}"))
+        };
+        // What is 0 as an `f32` would divide by 0 where no gradient has come yet.
+        let divisor = |value: f64| {
+            let fine = value as f32 > 0.0 && (value as f32).is_finite();
+            (!fine).then(|| format!("`epsilon` must be above 0 (as a 32-bit number), found {value}"))
+        };
+        match self {
+            Updater::Sgd { .. } | Updater::Noop => None,
+            Updater::Nesterovs { momentum, .. } => momentum.problem("momentum", 1.0),
+            Updater::Adam { beta1, beta2, epsilon, .. }
+            | Updater::Adamax { beta1, beta2, epsilon, .. }
+            | Updater::Amsgrad { beta1, beta2, epsilon, .. }
+            | Updater::Adabelief { beta1, beta2, epsilon, .. } => {
+                share("beta1", *beta1).or_else(|| share("beta2", *beta2)).or_else(|| divisor(*epsilon))
+            }
+            Updater::Nadam { beta1, beta2, epsilon, momentum_decay, .. } => share("beta1", *beta1)
+                .or_else(|| share("beta2", *beta2))
+                .or_else(|| divisor(*epsilon))
+                .or_else(|| Schedule::Fixed(*momentum_decay).problem("momentum_decay", f64::INFINITY)),
+            Updater::Adadelta { rho, epsilon, .. } => share("rho", *rho).or_else(|| divisor(*epsilon)),
+            Updater::Adagrad { epsilon, .. } => divisor(*epsilon),
+            Updater::Rmsprop { decay, epsilon, .. } => share("decay", *decay).or_else(|| divisor(*epsilon)),
+        }
+    }
+
     /// The names of what it remembers, one slot each.
     pub fn slots(&self) -> &'static [&'static str] {
         match self {
