@@ -1,7 +1,7 @@
 use paceline_model::{Batch, Targets};
 
-use crate::source::{begin, check_indices, copy_targets};
-use crate::{Error, ExampleShape, NormaliserKind, Schema, Source, TargetShape};
+use crate::source::{Notes, begin, check_indices, copy_targets};
+use crate::{Error, ExampleShape, LeftOut, NormaliserKind, Schema, Source, TargetShape};
 
 /// Examples held as floats in memory.
 #[derive(Clone, Debug)]
@@ -13,6 +13,7 @@ pub struct Arrays {
     weights: Option<Vec<f32>>,
     schema: Option<Schema>,
     normaliser: NormaliserKind,
+    notes: Notes,
 }
 
 impl Arrays {
@@ -29,8 +30,8 @@ impl Arrays {
         let examples = features.len() / width;
         check_finite(&features, width, "the features")?;
         check_targets(&targets, &shape.targets, examples)?;
-        let normaliser = NormaliserKind::None;
-        Ok(Self { shape, examples, features, targets, weights: None, schema: None, normaliser })
+        let (normaliser, notes) = (NormaliserKind::None, Notes::default());
+        Ok(Self { shape, examples, features, targets, weights: None, schema: None, normaliser, notes })
     }
 
     /// Gives every example its own weight.
@@ -47,6 +48,12 @@ impl Arrays {
     /// Keeps the columns and class names that these arrays were read with, and the normaliser that suits them.
     pub(crate) fn described(mut self, schema: Option<Schema>, normaliser: NormaliserKind) -> Self {
         (self.schema, self.normaliser) = (schema, normaliser);
+        self
+    }
+
+    /// Keeps what there is to say of how these arrays were read.
+    pub(crate) fn noted(mut self, notes: Notes) -> Self {
+        self.notes = notes;
         self
     }
 }
@@ -86,6 +93,14 @@ impl Source for Arrays {
 
     fn default_normaliser(&self) -> NormaliserKind {
         self.normaliser
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.notes.remarks
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        &self.notes.left_out
     }
 
     fn weighted(&self) -> bool {

@@ -7,7 +7,7 @@ use paceline_model::{Batch, Targets};
 use crate::beside;
 use crate::idx::write_header;
 use crate::source::for_each_piece;
-use crate::{Error, Source, TargetShape};
+use crate::{Error, Schema, SchemaTarget, Source, TargetShape};
 
 /// What other tools shall read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,19 @@ pub enum ExportFormat {
     /// all bytes stay bytes, others become `f32`; classes become `u8` or `i32`, values `f32`. Weights are left out.
     #[default]
     Idx,
-    /// `examples.csv` with a header; opened again as `csv:examples.csv?label=label`.
+    /// `examples.csv` with a header; opened again as `csv:examples.csv?label=label`, where `label` is the name that the target has
+    /// in its source, if it has one there.
     Csv,
+}
+
+impl ExportFormat {
+    /// The files that an export may write.
+    pub fn files(self) -> &'static [&'static str] {
+        match self {
+            ExportFormat::Idx => &["features.idx", "labels.idx"],
+            ExportFormat::Csv => &["examples.csv"],
+        }
+    }
 }
 
 /// Writes a whole source into a folder in bounded memory; returns the files.
@@ -94,7 +105,10 @@ fn export_csv(source: &dyn Source, folder: &Path) -> Result<Vec<PathBuf>, Error>
     let classes: &[String] = match &shape.targets {
         TargetShape::None => &[],
         TargetShape::Classes { names } => {
-            header.push("label".to_owned());
+            header.push(match source.schema().map(|schema| &schema.target) {
+                Some(SchemaTarget::Classes { column, .. }) if !column.is_empty() => column.clone(),
+                _ => "label".to_owned(),
+            });
             names
         }
         TargetShape::Values { names } => {
@@ -106,6 +120,8 @@ fn export_csv(source: &dyn Source, folder: &Path) -> Result<Vec<PathBuf>, Error>
         header.push("weight".to_owned());
     }
     let header: Vec<String> = header.iter().map(|name| quoted(name)).collect();
+    let shifts = source.schema().map(Schema::shifts).filter(|shifts| shifts.len() == shape.width());
+    let shifts = shifts.unwrap_or_else(|| vec![0.0; shape.width()]);
     let path = folder.join("examples.csv");
     write(
         source,
@@ -113,8 +129,13 @@ fn export_csv(source: &dyn Source, folder: &Path) -> Result<Vec<PathBuf>, Error>
         |file| writeln!(file, "{}", header.join(",")),
         |file, batch| {
             for row in 0..batch.examples() {
-                for (at, value) in batch.row(row).iter().enumerate() {
-                    write!(file, "{}{value}", if at == 0 { "" } else { "," })?;
+                for (at, (value, shift)) in batch.row(row).iter().zip(&shifts).enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    // As it stood in the file.
+                    match *shift {
+                        0.0 => write!(file, "{comma}{value}")?,
+                        shift => write!(file, "{comma}{}", f64::from(*value) + shift)?,
+                    }
                 }
                 match &batch.targets {
                     Targets::None => {}

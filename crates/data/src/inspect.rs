@@ -3,7 +3,7 @@ use std::fmt;
 use paceline_model::Targets;
 
 use crate::source::for_each_piece;
-use crate::{Error, Source, TargetShape};
+use crate::{Error, Schema, Source, TargetShape};
 
 /// More columns than these are summed up as one.
 const MOST_COLUMNS: usize = 64;
@@ -29,23 +29,24 @@ pub struct ColumnSummary {
     /// Its name.
     pub name: String,
     /// The smallest value.
-    pub minimum: f32,
+    pub minimum: f64,
     /// The mean.
     pub mean: f64,
     /// The largest value.
-    pub maximum: f32,
+    pub maximum: f64,
 }
 
 impl ColumnSummary {
     fn new(name: String) -> Self {
-        Self { name, minimum: f32::INFINITY, mean: 0.0, maximum: f32::NEG_INFINITY }
+        Self { name, minimum: f64::INFINITY, mean: 0.0, maximum: f64::NEG_INFINITY }
     }
 
     /// Adds to the limits and, for now, to the sum in `mean`.
     fn add(&mut self, value: f32) {
+        let value = f64::from(value);
         self.minimum = self.minimum.min(value);
         self.maximum = self.maximum.max(value);
-        self.mean += f64::from(value);
+        self.mean += value;
     }
 }
 
@@ -89,6 +90,13 @@ pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
     let per_column = if width <= MOST_COLUMNS { examples } else { examples * width };
     columns.iter_mut().for_each(|column| column.mean /= per_column.max(1) as f64);
     targets.iter_mut().for_each(|column| column.mean /= examples.max(1) as f64);
+    // As they stand in the file.
+    if let Some(shifts) = source.schema().map(Schema::shifts).filter(|shifts| shifts.len() == columns.len()) {
+        for (column, shift) in columns.iter_mut().zip(shifts) {
+            (column.minimum, column.mean) = (column.minimum + shift, column.mean + shift);
+            column.maximum += shift;
+        }
+    }
     Ok(Summary { examples, features: shape.features.clone(), classes, columns, targets })
 }
 
@@ -111,11 +119,18 @@ impl fmt::Display for Summary {
             let wide = width_of(columns.iter().map(|column| column.name.as_str()), title);
             writeln!(f, "\n{title:<wide$}  {:>12}  {:>12}  {:>12}", "minimum", "mean", "maximum")?;
             for ColumnSummary { name, minimum, mean, maximum, .. } in columns {
+                let [minimum, maximum] = [*minimum, *maximum].map(shown);
                 writeln!(f, "{name:<wide$}  {minimum:>12}  {mean:>12.4}  {maximum:>12}")?;
             }
         }
         Ok(())
     }
+}
+
+/// With no more digits than it has.
+fn shown(value: f64) -> String {
+    let narrow = value as f32;
+    if f64::from(narrow) == value { narrow.to_string() } else { value.to_string() }
 }
 
 fn width_of<'a>(names: impl Iterator<Item = &'a str>, title: &'a str) -> usize {

@@ -27,6 +27,7 @@
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
 //! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.
 //! - [`fetch()`], [`cache_folder`]: datasets from the network, checked and kept.
+//! - [`fingerprint()`]: tells two sources of the same size apart.
 //! - [`inspect()`], [`export()`]: what a source holds, and the same for other tools.
 //! - [`Error`]: one enum, with a [`Suggestion`] where a name was misspelt.
 
@@ -37,6 +38,7 @@ mod digits;
 mod error;
 mod export;
 mod fetch;
+mod fingerprint;
 mod idx;
 mod inspect;
 mod loader;
@@ -55,13 +57,14 @@ pub use arrays::Arrays;
 pub use error::{BoxError, Error};
 pub use export::{ExportFormat, export};
 pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_folder, fetch};
+pub use fingerprint::fingerprint;
 pub use idx::{IdxData, IdxFile};
 pub use inspect::{ColumnSummary, Summary, inspect};
 pub use loader::{Epoch, Loader, LoaderOptions, Share};
 pub use normaliser::{Normaliser, NormaliserKind};
-pub use open::{OpenOptions, open};
+pub use open::{OpenOptions, open, reads};
 pub use shuffle::Shuffle;
-pub use source::{ExampleShape, Order, Source, TargetShape};
+pub use source::{ExampleShape, LeftOut, Order, Source, TargetShape};
 pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};
 pub use suggestion::Suggestion;

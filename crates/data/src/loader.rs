@@ -74,8 +74,9 @@ impl LoaderOptions {
             let (expected, found) = ("left out for data without classes".to_owned(), format!("{weights:?}"));
             return Err(Error::BadSetting { setting: "class_weights", expected, found });
         };
-        if weights.len() != names.len() || weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0) {
-            let expected = format!("{} finite numbers that are not negative, one for each class", names.len());
+        let fits = weights.len() == names.len() && weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
+        if !fits || weights.iter().all(|weight| *weight == 0.0) {
+            let expected = format!("{} finite numbers of 0 or more, one for each class, not all 0", names.len());
             return Err(Error::BadSetting { setting: "class_weights", expected, found: format!("{weights:?}") });
         }
         Ok(())

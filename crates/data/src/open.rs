@@ -104,6 +104,19 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
     }
 }
 
+/// The file of the specification that `output` is too, under this or another name: writing it would destroy what is read.
+pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<PathBuf>, Error> {
+    let spec = Spec::parse(spec)?;
+    let inputs = match spec.scheme {
+        "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
+        "csv" => vec![options.path(spec.rest)?],
+        // What is fetched is kept in a folder of its own, and what is built in has no file.
+        _ => Vec::new(),
+    };
+    // A file that is not there yet is nobody's input.
+    Ok(inputs.into_iter().find(|input| same_file::is_same_file(input, output).unwrap_or(false)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -49,6 +49,22 @@ pub enum Order {
     Sequential,
 }
 
+/// A row that no example was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The row, from 0, headers not counted.
+    pub row: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a source has to say of how it was read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    pub remarks: Vec<String>,
+    pub left_out: Vec<LeftOut>,
+}
+
 /// A collection of examples with random access by index, so that shuffling, sharding, leases and resuming are
 /// arithmetic on indices.
 pub trait Source: Send + Sync {
@@ -74,6 +90,16 @@ pub trait Source: Send + Sync {
     /// What usually brings these features near 0 to 1, or to mean 0 and deviation 1.
     fn default_normaliser(&self) -> NormaliserKind {
         NormaliserKind::None
+    }
+
+    /// What whoever opens it should know: values that cannot be told apart, rows that are left out. A sentence each.
+    fn remarks(&self) -> &[String] {
+        &[]
+    }
+
+    /// Rows of its file that no example was made of, where the file is read to predict on.
+    fn left_out(&self) -> &[LeftOut] {
+        &[]
     }
 
     /// Whether every example carries its own weight.

@@ -88,6 +88,10 @@ impl Source for Subset {
         self.source.default_normaliser()
     }
 
+    fn remarks(&self) -> &[String] {
+        self.source.remarks()
+    }
+
     fn weighted(&self) -> bool {
         self.source.weighted()
     }

@@ -8,17 +8,21 @@ use std::sync::{Arc, Mutex};
 
 use csv::Position;
 
+use crate::source::Notes;
 use crate::{Arrays, Error, NormaliserKind, OpenOptions, Source};
 
 mod blocks;
 mod decoder;
+mod dropped;
 mod fit;
+mod narrowing;
 mod options;
 mod rows;
 mod schema;
 
 use blocks::{BlockTable, Cache};
 use decoder::Decoder;
+use dropped::Dropped;
 use fit::{Fitted, fit};
 pub use options::{Header, Missing, TableOptions, Task};
 use rows::Rows;
@@ -45,6 +49,7 @@ struct Scanned {
     examples: usize,
     block_rows: usize,
     starts: Vec<Position>,
+    notes: Notes,
 }
 
 fn scan(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Scanned, Error> {
@@ -54,7 +59,8 @@ fn scan(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<
     let trained = options.schema.as_ref();
     match trained.filter(|schema| !schema.columns.is_empty()) {
         None => {
-            let Fitted { mut schema, rows: examples, starts } = fit(&mut rows, &table, options.targets, block_rows)?;
+            let Fitted { mut schema, rows: examples, starts, notes } =
+                fit(&mut rows, &table, options.targets, block_rows)?;
             // A model of images knows classes but no columns: its classes still decide.
             if let (SchemaTarget::Classes { names, .. }, Some(trained)) =
                 (&mut schema.target, trained.and_then(Schema::class_names))
@@ -62,24 +68,31 @@ fn scan(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<
                 *names = trained.to_vec();
             }
             let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts })
+            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes })
         }
         Some(trained) => {
             let mut schema = trained.clone();
             schema.missing = table.missing.unwrap_or(schema.missing);
             schema.weight = table.weight.or(schema.weight);
             let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows)?;
-            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts })
+            let mut dropped = Dropped::new(options.targets);
+            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped)?;
+            let notes = dropped.notes(&rows, examples);
+            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes })
         }
     }
 }
 
 /// The first pass with a schema that is given: every cell is checked, and nothing is kept.
-fn check_rows(rows: &mut Rows, decoder: &Decoder, block_rows: usize) -> Result<(usize, Vec<Position>), Error> {
+fn check_rows(
+    rows: &mut Rows,
+    decoder: &Decoder,
+    block_rows: usize,
+    dropped: &mut Dropped,
+) -> Result<(usize, Vec<Position>), Error> {
     let (mut examples, mut starts, mut scratch) = (0, Vec::new(), decoder.room(1));
     rows.restart()?;
-    while decoder.read_row(rows, &mut scratch)? {
+    while decoder.read_row_telling(rows, &mut scratch, |field| dropped.add(examples, field))? {
         if examples % block_rows == 0 {
             starts.push(rows.position());
         }
@@ -94,8 +107,8 @@ fn check_rows(rows: &mut Rows, decoder: &Decoder, block_rows: usize) -> Result<(
 
 impl Scanned {
     fn into_blocks(self) -> BlockTable {
-        let Self { rows, schema, decoder, examples, block_rows, starts } = self;
-        BlockTable { schema, decoder, examples, block_rows, starts, cache: Mutex::new(Cache::new(rows)) }
+        let Self { rows, schema, decoder, examples, block_rows, starts, notes } = self;
+        BlockTable { schema, decoder, examples, block_rows, starts, notes, cache: Mutex::new(Cache::new(rows)) }
     }
 
     fn into_arrays(mut self) -> Result<Arrays, Error> {
@@ -115,6 +128,6 @@ impl Scanned {
             Some(weights) => arrays.with_weights(weights)?,
             None => arrays,
         };
-        Ok(arrays.described(Some(self.schema), NormaliserKind::Standardise))
+        Ok(arrays.described(Some(self.schema), NormaliserKind::Standardise).noted(self.notes))
     }
 }

@@ -7,8 +7,8 @@ use super::Schema;
 use super::decoder::{Decoded, Decoder};
 use super::rows::Rows;
 use crate::shuffle::WINDOW_BLOCKS;
-use crate::source::{begin, check_indices, class_targets, value_targets};
-use crate::{Error, ExampleShape, NormaliserKind, Order, Source};
+use crate::source::{Notes, begin, check_indices, class_targets, value_targets};
+use crate::{Error, ExampleShape, LeftOut, NormaliserKind, Order, Source};
 
 /// Decoded blocks that are held: a batch touches at most the blocks of two windows.
 pub(super) const MOST_HELD: usize = 2 * WINDOW_BLOCKS as usize;
@@ -21,6 +21,7 @@ pub(super) struct BlockTable {
     pub(super) block_rows: usize,
     /// Where each block begins in the file.
     pub(super) starts: Vec<Position>,
+    pub(super) notes: Notes,
     /// One reader at a time decodes; another waits, and finds the block there.
     pub(super) cache: Mutex<Cache>,
 }
@@ -125,6 +126,14 @@ impl Source for BlockTable {
 
     fn default_normaliser(&self) -> NormaliserKind {
         NormaliserKind::Standardise
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.notes.remarks
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        &self.notes.left_out
     }
 
     fn weighted(&self) -> bool {

@@ -19,7 +19,7 @@ pub(super) struct Decoder {
 }
 
 enum Feature {
-    Number { fill: f32 },
+    Number { fill: f32, shift: f64 },
     Category { places: HashMap<String, usize> },
 }
 
@@ -60,8 +60,9 @@ impl Decoder {
         for (at, Column { name, kind }) in schema.columns.iter().enumerate() {
             let field = if by_place { at } else { rows.column(name)? };
             let feature = match kind {
-                ColumnKind::Number { mean } => {
-                    Feature::Number { fill: if let Missing::Value(value) = schema.missing { value } else { *mean } }
+                ColumnKind::Number { mean, shift } => {
+                    let fill = if let Missing::Value(value) = schema.missing { f64::from(value) } else { *mean };
+                    Feature::Number { fill: (fill - shift) as f32, shift: *shift }
                 }
                 ColumnKind::Category { names } => Feature::Category { places: numbered(names) },
             };
@@ -127,9 +128,22 @@ impl Decoder {
 
     /// Reads the next row that is not dropped into `out`; `false` at the end of the file.
     pub(super) fn read_row(&self, rows: &mut Rows, out: &mut Decoded) -> Result<bool, Error> {
+        self.read_row_telling(rows, out, |_| {})
+    }
+
+    /// The same; tells which field was empty for every row that is dropped.
+    pub(super) fn read_row_telling(
+        &self,
+        rows: &mut Rows,
+        out: &mut Decoded,
+        mut dropped: impl FnMut(usize),
+    ) -> Result<bool, Error> {
         loop {
             let Some(record) = rows.next()? else { return Ok(false) };
-            if self.missing == Missing::Drop && self.lacks_a_value(record) {
+            if self.missing == Missing::Drop
+                && let Some(field) = self.lacks_a_value(record)
+            {
+                dropped(field);
                 continue;
             }
             match self.decode(record, out) {
@@ -145,14 +159,16 @@ impl Decoder {
         }
     }
 
-    fn lacks_a_value(&self, record: &StringRecord) -> bool {
-        let missing = |field: &usize| Cell::of(&record[*field]) == Cell::Missing;
-        let target = match &self.target {
-            Target::None => false,
-            Target::Classes { field, .. } => missing(field),
-            Target::Values { fields } => fields.iter().any(missing),
+    /// The first field that is needed and empty.
+    fn lacks_a_value(&self, record: &StringRecord) -> Option<usize> {
+        let targets = match &self.target {
+            Target::None => &[],
+            Target::Classes { field, .. } => std::slice::from_ref(field),
+            Target::Values { fields } => &fields[..],
         };
-        target || self.columns.iter().any(|(field, _)| missing(field)) || self.weight.iter().any(missing)
+        let features = self.columns.iter().map(|(field, _)| *field);
+        let mut needed = features.chain(targets.iter().copied()).chain(self.weight);
+        needed.find(|field| Cell::of(&record[*field]) == Cell::Missing)
     }
 
     fn decode(&self, record: &StringRecord, out: &mut Decoded) -> Result<(), Bad> {
@@ -160,8 +176,8 @@ impl Decoder {
             let (text, field) = (&record[*field], *field);
             match (feature, Cell::of(text)) {
                 (_, Cell::Missing) if self.missing == Missing::Error => return Err(Bad { field, why: Why::Missing }),
-                (Feature::Number { fill }, Cell::Missing) => out.features.push(*fill),
-                (Feature::Number { .. }, Cell::Number(number)) => out.features.push(number as f32),
+                (Feature::Number { fill, .. }, Cell::Missing) => out.features.push(*fill),
+                (Feature::Number { shift, .. }, Cell::Number(number)) => out.features.push((number - shift) as f32),
                 (Feature::Number { .. }, Cell::Text(_)) => {
                     return Err(Bad { field, why: Why::NotANumber("finite number") });
                 }

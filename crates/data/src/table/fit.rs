@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use csv::{Position, StringRecord};
 
 use super::decoder::missing_value;
+use super::narrowing::{Spread, remark_on_names};
 use super::rows::{Cell, Rows, line_at};
-use super::{Column, ColumnKind, Missing, Schema, SchemaTarget, TableOptions, Task};
+use super::{Column, ColumnKind, Dropped, Missing, Schema, SchemaTarget, TableOptions, Task};
 use crate::Error;
+use crate::source::Notes;
 
 /// The most distinct texts that a column may have, so that a column of free text cannot fill the memory.
 const MOST_NAMES: usize = 10_000;
@@ -18,6 +20,7 @@ pub(super) struct Fitted {
     pub(super) rows: usize,
     /// Where each block of rows begins.
     pub(super) starts: Vec<Position>,
+    pub(super) notes: Notes,
 }
 
 /// What one column holds, gathered row by row.
@@ -26,6 +29,7 @@ struct Gathered {
     numbers: u64,
     texts: u64,
     sum: f64,
+    spread: Spread,
     /// Whether some number has a fraction or is negative, so that it cannot be a class.
     not_countable: bool,
     /// The distinct cells; `None` once they are too many.
@@ -41,6 +45,7 @@ impl Gathered {
             Cell::Number(number) => {
                 self.numbers += 1;
                 self.sum += number;
+                self.spread.add(number);
                 self.not_countable |= number < 0.0 || number.fract() != 0.0 || number > 1e9;
             }
             Cell::Text(_) => {
@@ -73,6 +78,7 @@ pub(super) fn fit(
     wants_targets: bool,
     block_rows: usize,
 ) -> Result<Fitted, Error> {
+    let mut left_out = Dropped::new(wants_targets);
     let labels = options.label.iter().map(|name| rows.column(name)).collect::<Result<Vec<_>, _>>();
     // A file to predict on may lack its label; where it has one, that is still no feature.
     let labels = if wants_targets { labels? } else { labels.unwrap_or_default() };
@@ -91,18 +97,25 @@ pub(super) fn fit(
     let mut used = features.clone();
     used.extend(labels.iter().filter(|_| wants_targets));
     used.extend(weight);
-    let (gathered, count, starts) = gather(rows, &used, missing, block_rows)?;
+    let (gathered, count, starts) = gather(rows, &used, missing, block_rows, &mut left_out)?;
+    let mut notes = left_out.notes(rows, count);
     let of = |field: usize| &gathered[used.iter().position(|of| *of == field).expect("every used field is gathered")];
 
     let mut columns = Vec::new();
     for field in &features {
         let name = rows.names[*field].clone();
         let kind = match forced.contains(field) || of(*field).is_text() {
-            true => ColumnKind::Category { names: category_names(of(*field), rows, *field)? },
+            true => {
+                let names = category_names(of(*field), rows, *field)?;
+                notes.remarks.extend(remark_on_names(names.len(), rows, &name));
+                ColumnKind::Category { names }
+            }
             false => {
                 expect_numbers(of(*field), rows, *field)?;
-                let numbers = of(*field).numbers;
-                ColumnKind::Number { mean: if numbers == 0 { 0.0 } else { (of(*field).sum / numbers as f64) as f32 } }
+                let Gathered { numbers, sum, spread, .. } = of(*field);
+                let shift = spread.shift();
+                notes.remarks.extend(spread.remark(shift, rows, &name));
+                ColumnKind::Number { mean: if *numbers == 0 { 0.0 } else { sum / *numbers as f64 }, shift }
             }
         };
         columns.push(Column { name, kind });
@@ -116,11 +129,12 @@ pub(super) fn fit(
         }
         labels => {
             labels.iter().try_for_each(|label| expect_numbers(of(*label), rows, *label))?;
+            notes.remarks.extend(labels.iter().filter_map(|label| of(*label).spread.remark(0.0, rows, &name(label))));
             SchemaTarget::Values { columns: labels.iter().map(name).collect() }
         }
     };
     let schema = Schema { columns, target, weight: weight.as_ref().map(name), missing };
-    Ok(Fitted { schema, rows: count, starts })
+    Ok(Fitted { schema, rows: count, starts, notes })
 }
 
 fn gather(
@@ -128,6 +142,7 @@ fn gather(
     used: &[usize],
     missing: Missing,
     block_rows: usize,
+    dropped: &mut Dropped,
 ) -> Result<(Vec<Gathered>, usize, Vec<Position>), Error> {
     let mut gathered: Vec<Gathered> =
         used.iter().map(|_| Gathered { names: Some(BTreeSet::new()), ..Gathered::default() }).collect();
@@ -136,7 +151,10 @@ fn gather(
     while let Some(record) = rows.next()? {
         let empty = used.iter().find(|field| Cell::of(&record[**field]) == Cell::Missing);
         match (missing, empty) {
-            (Missing::Drop, Some(_)) => continue,
+            (Missing::Drop, Some(field)) => {
+                dropped.add(count, *field);
+                continue;
+            }
             (Missing::Error, Some(field)) => {
                 let found = record[*field].to_owned();
                 return Err(missing_value(rows, *field, found, missing));

@@ -34,13 +34,22 @@ pub enum ColumnKind {
     /// One feature.
     Number {
         /// The mean over the training file, which `missing=mean` puts in empty cells.
-        mean: f32,
+        mean: f64,
+        /// What is subtracted before the number is rounded to 32 bits: not 0 where rounding first would blur the column, as
+        /// with seconds since 1970.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        shift: f64,
     },
     /// One feature for each name: 1 for the name in the cell, 0 for the others; all 0 for a missing value.
     Category {
         /// The names, sorted.
         names: Vec<String>,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// Which columns are to be predicted.
@@ -88,6 +97,18 @@ impl Schema {
             }
         }
         features
+    }
+
+    /// What was subtracted from every feature.
+    pub(crate) fn shifts(&self) -> Vec<f64> {
+        let mut shifts = Vec::new();
+        for column in &self.columns {
+            match &column.kind {
+                ColumnKind::Number { shift, .. } => shifts.push(*shift),
+                ColumnKind::Category { names } => shifts.extend(names.iter().map(|_| 0.0)),
+            }
+        }
+        shifts
     }
 
     /// Features per example.

@@ -230,3 +230,43 @@ fn a_table_that_shrinks_while_it_is_streamed_is_noticed() {
     let error = source.read(&[8000], &mut Batch::empty()).unwrap_err();
     assert!(matches!(error, Error::FileChanged { .. }), "{error}");
 }
+
+#[test]
+fn seconds_since_1970_keep_their_seconds() {
+    let rows: String = (0..50).map(|row| format!("{},{}\n", 1_700_000_000 + 37 * row, row % 2)).collect();
+    let table = Table::new(format!("time,label\n{rows}"));
+    let source = table.open("label=label").unwrap();
+    let features = all(&*source).features;
+    assert!(features.windows(2).all(|pair| pair[1] - pair[0] == 37.0), "{features:?}");
+    assert_eq!(source.remarks(), [""; 0]);
+    // Another file is read with what was subtracted from this one.
+    let options = OpenOptions { schema: source.schema().cloned(), targets: false, ..table.options() };
+    std::fs::write(table.folder.path().join("t.csv"), "time\n1700000037\n").unwrap();
+    assert_eq!(all(&*table.open_with("", options).unwrap()).features, [features[1]]);
+}
+
+#[test]
+fn numbers_that_were_exact_before_stay_as_they_are() {
+    let source = Table::new("a,b,label\n0.1,1e30,x\n0.2,-1e30,y\n123456.78,3,x\n").open("label=label").unwrap();
+    assert_eq!(all(&*source).features, [0.1, 1e30, 0.2, -1e30, 123_456.78, 3.0]);
+}
+
+#[test]
+fn what_rounding_makes_the_same_is_told() {
+    let rows: String = (0..50u64).map(|row| format!("{},{}\n", (row % 2) * (1 << 40) + row, row % 2)).collect();
+    let source = Table::new(format!("id,label\n{rows}")).open("label=label").unwrap();
+    let [remark] = source.remarks() else { panic!("{:?}", source.remarks()) };
+    assert!(remark.starts_with("column `id` of `") && remark.contains("50 different numbers"), "{remark}");
+}
+
+#[test]
+fn rows_that_are_left_out_are_told_and_named_where_they_are_to_be_predicted() {
+    let table = Table::new("a,label\n1,x\n,y\n3,x\n4,\n");
+    let source = table.open("label=label&missing=drop").unwrap();
+    assert_eq!((source.examples(), source.left_out().len()), (2, 0));
+    assert!(source.remarks()[0].starts_with("2 of the 4 rows of `"), "{:?}", source.remarks());
+    let options = OpenOptions { schema: source.schema().cloned(), targets: false, ..table.options() };
+    let source = table.open_with("", options).unwrap();
+    let left_out: Vec<(u64, &str)> = source.left_out().iter().map(|row| (row.row, row.reason.as_str())).collect();
+    assert_eq!((source.examples(), left_out), (3, vec![(1, "no value in column `a`")]));
+}

@@ -1,0 +1,28 @@
+use paceline_model::{Batch, Targets};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Source};
+
+/// Examples that are looked at, spread over the source.
+const SAMPLED: usize = 64;
+
+/// A number that tells two sources of the same size apart: it is made of the features and targets of examples from the first
+/// to the last.
+pub fn fingerprint(source: &dyn Source) -> Result<u64, Error> {
+    let examples = source.examples();
+    let sampled = SAMPLED.min(examples);
+    let mut indices: Vec<u64> = (0..sampled).map(|n| (n * examples / sampled) as u64).collect();
+    indices.extend(examples.checked_sub(1).map(|last| last as u64));
+    indices.dedup();
+    let mut batch = Batch::empty();
+    source.read(&indices, &mut batch)?;
+    let mut digest = Sha256::new();
+    batch.features.iter().for_each(|value| digest.update(value.to_le_bytes()));
+    match &batch.targets {
+        Targets::Classes(classes) => classes.iter().for_each(|class| digest.update(class.to_le_bytes())),
+        Targets::Values { values, .. } => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
+        Targets::None => {}
+    }
+    let digest = digest.finalize();
+    Ok(u64::from_le_bytes(*digest.first_chunk().expect("a digest of 32 bytes")))
+}
