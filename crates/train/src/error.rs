@@ -50,6 +50,20 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A folder that another run is writing to.
+    #[error("the output folder `{}` is in use by {by} run; wait for it, or choose another with `--output`", path.display())]
+    FolderInUse {
+        /// The folder.
+        path: PathBuf,
+        /// By whom.
+        by: String,
+    },
+    /// A folder with a run that nobody said what to do with.
+    #[error("`{}` holds a run already: `--resume` goes on with it, `--overwrite` replaces it, `--output` chooses another folder", path.display())]
+    RunExists {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Messages that cannot be written down.
     #[error("cannot write messages to `{}`: {source}; choose another folder with `train.mode.shared.dump`, or leave it out", path.display())]
     Dump {
@@ -137,5 +151,12 @@ pub enum Error {
 impl From<Broken> for Error {
     fn from(_: Broken) -> Self {
         Error::Abandoned
+    }
+}
+
+impl Error {
+    /// Whether a file could not be written, which may go better later.
+    pub(crate) fn is_about_writing(&self) -> bool {
+        matches!(self, Error::Output { .. } | Error::Network(paceline_nn::Error::File { .. }))
     }
 }

@@ -42,14 +42,36 @@ pub struct DataConfig {
     pub test_share: Option<f64>,
 }
 
+/// What becomes of a run that is in the output folder already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfFound {
+    /// It is left alone, and the new one is refused.
+    #[default]
+    Refuse,
+    /// It goes on from its checkpoint; without one, that is an error.
+    Resume,
+    /// It is replaced.
+    Overwrite,
+}
+
 const SECTIONS: [&str; 3] = ["data", "network", "train"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
 const OF_STEPS: [&str; 6] = ["batch", "global_batch", "normaliser", "shuffle", "seed", "class_weights"];
 /// Keys of the table `train`.
-const OF_TRAINING: [&str; 9] =
-    ["epochs", "steps", "workers", "mode", "prefetch", "evaluate", "evaluate_every", "early_stopping", "checkpoint"];
+const OF_TRAINING: [&str; 10] = [
+    "epochs",
+    "steps",
+    "workers",
+    "mode",
+    "prefetch",
+    "evaluate",
+    "evaluate_every",
+    "auc_thresholds",
+    "early_stopping",
+    "checkpoint",
+];
 
 impl Job {
     /// Reads a job file, TOML or JSON by its ending, with settings of the form `path=value` laid over it.
@@ -99,10 +121,17 @@ impl Job {
         let mut tree: Value = if is_json {
             serde_json::from_str(text).map_err(|error| wrong(Some(error.line()), error.to_string()))?
         } else {
-            toml::from_str(text).map_err(|error| {
+            let table: toml::Table = toml::from_str(text).map_err(|error| {
                 let line = error.span().map(|span| line_at(text, span.start));
                 wrong(line, error.message().to_owned())
-            })?
+            })?;
+            let table = toml::Value::Table(table);
+            if let Some((path, found)) = not_finite("", &table) {
+                let (section, key) = path.split_once('.').unwrap_or(("", &path));
+                let line = find_line(text, section, first_part(key)).or_else(|| find_line(text, "", section));
+                return Err(wrong(line, format!("`{path}`: expected a number, found {found}")));
+            }
+            tree_of(table)
         };
         spell_out_mode(&mut tree);
         for setting in settings {
@@ -171,6 +200,11 @@ impl Job {
     }
 
     fn validate(&self) -> Result<(), Refused> {
+        if self.data.test.is_some() && self.data.test_share.is_some() {
+            let message = "`data.test` names the test data and `data.test_share` sets some of the training data aside \
+                           for it: set one of them";
+            return Err(("data".into(), "test_share".into(), message.into()));
+        }
         if let Some(share) = self.data.test_share.filter(|s| !(*s > 0.0 && *s < 1.0)) {
             let message = format!("`data.test_share` must be between 0 and 1, found {share}");
             return Err(("data".into(), "test_share".into(), message));
@@ -183,8 +217,14 @@ impl Job {
     }
 
     /// Opens the data and makes the trainer of one process. Relative paths are taken from where the program was started.
-    pub fn trainer(&self, output: Option<PathBuf>, resume: bool, open_options: &OpenOptions) -> Result<Trainer, Error> {
-        self.trainer_of(TrainOptions { output, resume, ..self.options_of_process() }, open_options)
+    pub fn trainer(
+        &self,
+        output: Option<PathBuf>,
+        found: IfFound,
+        open_options: &OpenOptions,
+    ) -> Result<Trainer, Error> {
+        let (resume, overwrite) = (found == IfFound::Resume, found == IfFound::Overwrite);
+        self.trainer_of(TrainOptions { output, resume, overwrite, ..self.options_of_process() }, open_options)
     }
 
     /// As [`Self::trainer`], for a master or a worker of a run on many machines: `data.batch` is what one slot of one worker
@@ -283,13 +323,20 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
     let Some((path, text)) = setting.split_once('=') else {
         return Err(wrong("expected `path=value`, as in `train.epochs=3`".into()));
     };
-    let value = toml::from_str::<Map<String, Value>>(&format!("value = {text}"))
-        .ok()
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| Value::String(text.into()));
-    // Of the two ways to say how many examples a step has, the one that is laid over counts.
-    for (set, other) in [("data.batch", "global_batch"), ("data.global_batch", "batch")] {
-        if path.trim() == set
+    let value = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = match value.ok().and_then(|mut table| table.remove("value")) {
+        Some(value) => {
+            if let Some((_, found)) = not_finite("", &value) {
+                return Err(wrong(format!("expected a number, found {found}")));
+            }
+            tree_of(value)
+        }
+        None => Value::String(text.into()),
+    };
+    // Of two ways to say how many examples a step has, or where the test data is, the one that is laid over counts.
+    let ways = [("batch", "global_batch"), ("test", "test_share")];
+    for (set, other) in ways.into_iter().flat_map(|(one, two)| [(one, two), (two, one)]) {
+        if path.trim().strip_prefix("data.") == Some(set)
             && let Some(data) = tree.get_mut("data").and_then(Value::as_object_mut)
         {
             data.remove(other);
@@ -343,6 +390,27 @@ fn find_line(text: &str, section: &str, key: &str) -> Line {
         }
     }
     at.iter().find(|(name, _)| name.get_ref() == key).map(|(name, _)| line_at(text, name.span().start))
+}
+
+/// The path of the first number that is none; JSON, which the rest is read as, has no word for it.
+fn not_finite(path: &str, value: &toml::Value) -> Option<(String, f64)> {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        toml::Value::Float(number) if !number.is_finite() => Some((path.to_owned(), *number)),
+        toml::Value::Table(table) => table.iter().find_map(|(key, value)| not_finite(&below(key), value)),
+        toml::Value::Array(list) => {
+            list.iter().enumerate().find_map(|(index, value)| not_finite(&below(&index.to_string()), value))
+        }
+        _ => None,
+    }
+}
+
+fn tree_of(value: toml::Value) -> Value {
+    serde_json::to_value(value).expect("keys are text and numbers are finite")
+}
+
+fn first_part(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 fn first_quoted(message: &str) -> Option<&str> {

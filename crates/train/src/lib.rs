@@ -30,7 +30,7 @@ pub use inference::{
     Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
     Pending,
 };
-pub use job::{DIGITS_JOB, DataConfig, Job};
+pub use job::{DIGITS_JOB, DataConfig, IfFound, Job};
 pub use mode::Mode;
 pub use options::TrainOptions;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use paceline_data::NormaliserKind;
+use paceline_nn::evaluation::Thresholds;
 use serde::Deserialize;
 
 use crate::{CheckpointOptions, EarlyStopping, Error, Mode};
@@ -35,6 +36,8 @@ pub struct TrainOptions {
     pub evaluate: bool,
     /// Epochs between two evaluations; the last one is judged anyway.
     pub evaluate_every: u64,
+    /// Thresholds that areas under curves are approximated by; exact if not set, which keeps the scores of all test data.
+    pub auc_thresholds: Option<usize>,
     /// When the run ends before its last epoch.
     pub early_stopping: Option<EarlyStopping>,
     /// Where the model and checkpoints go; nothing is written if not set.
@@ -45,6 +48,9 @@ pub struct TrainOptions {
     /// Goes on from the checkpoint in the output folder.
     #[serde(skip)]
     pub resume: bool,
+    /// Replaces a run that is in the output folder; without it, or `resume`, such a run is left alone and it is an error.
+    #[serde(skip)]
+    pub overwrite: bool,
 }
 
 impl Default for TrainOptions {
@@ -63,10 +69,12 @@ impl Default for TrainOptions {
             class_weights: None,
             evaluate: true,
             evaluate_every: 1,
+            auc_thresholds: None,
             early_stopping: None,
             output: None,
             checkpoint: CheckpointOptions::default(),
             resume: false,
+            overwrite: false,
         }
     }
 }
@@ -81,8 +89,14 @@ impl TrainOptions {
         if self.evaluate_every == 0 {
             return bad("train.evaluate_every", "at least 1; `train.evaluate = false` for never", "0".into());
         }
+        if let Some(thresholds) = self.auc_thresholds.filter(|n| !(1..=MOST_THRESHOLDS).contains(n)) {
+            return bad("train.auc_thresholds", "1 to 1,000,000", thresholds.to_string());
+        }
         if self.prefetch > MOST_PREFETCH {
             return bad("train.prefetch", "at most 65,536", self.prefetch.to_string());
+        }
+        if self.workers > MOST_WORKERS {
+            return bad("train.workers", "at most 1,024", self.workers.to_string());
         }
         if self.batch == 0 {
             return bad("data.batch", "at least 1", "0".into());
@@ -91,6 +105,11 @@ impl TrainOptions {
             Some(step) => bad("data.global_batch", "at least one example for every worker", step.to_string()),
             None => Ok(()),
         }
+    }
+
+    /// The thresholds that areas under curves distinguish.
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        Thresholds::of(self.auc_thresholds)
     }
 
     /// Examples that all workers take in one step together.
@@ -109,6 +128,12 @@ impl TrainOptions {
 
 /// More batches than these read ahead help nobody, and room for them is made at once.
 const MOST_PREFETCH: usize = 65_536;
+
+/// More threads than any machine has cores.
+const MOST_WORKERS: usize = 1024;
+
+/// More thresholds than these are better exact.
+const MOST_THRESHOLDS: usize = 1_000_000;
 
 /// A core gets at least so many examples of a step; fewer cost more than they gain.
 const LEAST_FOR_A_CORE: usize = 16;

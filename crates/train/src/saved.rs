@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
+use paceline_nn::evaluation::Thresholds;
 use paceline_nn::{Engine, ModelFile, Registry};
 
 use crate::run::resume::read_extra;
@@ -76,11 +77,17 @@ impl SavedModel {
         self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
     }
 
+    /// Whether the outputs are probabilities.
+    pub fn gives_probabilities(&self) -> bool {
+        self.file.network.gives_probabilities()
+    }
+
     /// How good the model is on this data; `None` if it has no targets.
     pub fn evaluate(&mut self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
         fits_features(&self.file.network, &*source, "given")?;
         let options = self.loader_options(batch);
-        evaluate(&mut self.engine, &self.file.state, self.file.network.output().len(), source, options)
+        let outputs = self.file.network.output().len();
+        evaluate(&mut self.engine, &self.file.state, outputs, source, options, Thresholds::Exact)
     }
 
     /// Hands every batch with its outputs, row after row, to `each`.

@@ -17,6 +17,8 @@ pub struct Scores {
     pub measures: Measures,
     /// For classes: how well each is told from the rest, at every threshold.
     pub roc: Option<MultiClassRoc>,
+    /// Its area, which takes a sort of all scores to know.
+    auc: Option<f64>,
 }
 
 /// What can be told besides the loss.
@@ -36,7 +38,15 @@ impl Scores {
 
     /// The area under the ROC curve, one class against the rest, as the mean over the classes; nothing for numbers.
     pub fn auc(&self) -> Option<f64> {
-        self.roc.as_ref().and_then(MultiClassRoc::macro_auc)
+        self.auc
+    }
+
+    /// The number of thresholds that the area under the ROC curve is an approximation by; nothing where it is exact.
+    pub fn auc_thresholds(&self) -> Option<usize> {
+        match self.roc.as_ref()?.class(0).thresholds() {
+            Thresholds::Exact => None,
+            Thresholds::Steps(steps) => Some(steps),
+        }
     }
 
     /// The share of examples whose class was told right; nothing for numbers.
@@ -53,8 +63,10 @@ impl fmt::Display for Scores {
         writeln!(f, "loss {:.5}", self.score())?;
         match &self.measures {
             Measures::Classes(classes) => {
-                if let Some(auc) = self.auc() {
-                    writeln!(f, "AUC  {auc:.5}")?;
+                match (self.auc, self.auc_thresholds()) {
+                    (None, _) => {}
+                    (Some(auc), None) => writeln!(f, "AUC  {auc:.5}")?,
+                    (Some(auc), Some(steps)) => writeln!(f, "AUC  about {auc:.3} ({steps} thresholds)")?,
                 }
                 classes.fmt(f)
             }
@@ -75,7 +87,10 @@ impl Serialize for Scores {
                 map.serialize_entry("recall", &average.recall)?;
                 map.serialize_entry("f1", &average.f1)?;
                 map.serialize_entry("mcc", &classes.mcc())?;
-                map.serialize_entry("auc", &self.auc())?;
+                map.serialize_entry("auc", &self.auc)?;
+                if let Some(steps) = self.auc_thresholds() {
+                    map.serialize_entry("auc_thresholds", &steps)?;
+                }
             }
             Measures::Values(values) => {
                 let average = values.average();
@@ -89,9 +104,6 @@ impl Serialize for Scores {
     }
 }
 
-/// Thresholds of the ROC curves: bounded memory however large the data is.
-const ROC_STEPS: usize = 1000;
-
 /// Collects scores batch by batch.
 pub struct Evaluator {
     scores: Scores,
@@ -99,19 +111,20 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For targets of this kind and a model with so many outputs; nothing for data without targets.
-    pub fn new(targets: &TargetShape, outputs: usize) -> Option<Self> {
+    /// For targets of this kind and a model with so many outputs; nothing for data without targets. The curves of classes
+    /// distinguish these thresholds.
+    pub fn new(targets: &TargetShape, outputs: usize, thresholds: Thresholds) -> Option<Self> {
         let mut roc = None;
         let measures = match targets {
             TargetShape::None => return None,
             TargetShape::Classes { names } => {
                 let names = name_outputs(names, outputs);
-                roc = Some(MultiClassRoc::new(names.clone(), Thresholds::Steps(ROC_STEPS)));
+                roc = Some(MultiClassRoc::new(names.clone(), thresholds));
                 Measures::Classes(Classification::new(names.clone()).with_top_n(top(&names)))
             }
             TargetShape::Values { names } => Measures::Values(Regression::new(names.clone())),
         };
-        Some(Self { scores: Scores { loss: Loss::default(), measures, roc }, outputs: Vec::new() })
+        Some(Self { scores: Scores { loss: Loss::default(), measures, roc, auc: None }, outputs: Vec::new() })
     }
 
     /// Runs a model on one batch and judges what comes out.
@@ -125,7 +138,7 @@ impl Evaluator {
 
     /// Judges what came out for one batch, row after row.
     pub(crate) fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
-        let Scores { loss: losses, measures, roc } = &mut self.scores;
+        let Scores { loss: losses, measures, roc, .. } = &mut self.scores;
         losses.merge(loss);
         match (measures, &batch.targets) {
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
@@ -143,7 +156,8 @@ impl Evaluator {
 
     /// What was found.
     pub fn scores(self) -> Scores {
-        self.scores
+        let auc = self.scores.roc.as_ref().and_then(MultiClassRoc::macro_auc);
+        Scores { auc, ..self.scores }
     }
 }
 
@@ -167,8 +181,9 @@ pub fn evaluate(
     outputs: usize,
     source: std::sync::Arc<dyn Source>,
     options: LoaderOptions,
+    thresholds: Thresholds,
 ) -> Result<Option<Scores>, Error> {
-    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, outputs) else { return Ok(None) };
+    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, outputs, thresholds) else { return Ok(None) };
     let loader = Loader::new(source, LoaderOptions { shuffle: false, class_weights: None, ..options })?;
     let mut batches = loader.epoch(0, 0);
     while let Some(batch) = batches.next() {

@@ -14,7 +14,7 @@ use paceline::nn::config::LayerConfig;
 use paceline::nn::evaluation::{MultiClassRoc, Regression, Roc, Thresholds};
 use paceline::nn::{Layer, LossFunction, Reference};
 use paceline::prelude::*;
-use paceline::train::{AveragingOptions, Exchange, Mode, Outcome, Solo, Worker};
+use paceline::train::{AveragingOptions, Exchange, IfFound, Mode, Outcome, Solo, Worker};
 
 fn guide() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).expect("in the workspace");
@@ -121,8 +121,11 @@ fn attempt(folder: &Path, name: &str, settings: &[String]) -> Result<(), Box<dyn
         Network::new(job.network)?;
         return Ok(());
     }
-    let trainer =
-        job.trainer(Some(folder.join(name)), false, &OpenOptions { offline: true, ..OpenOptions::default() })?;
+    let trainer = job.trainer(
+        Some(folder.join(name)),
+        IfFound::Refuse,
+        &OpenOptions { offline: true, ..OpenOptions::default() },
+    )?;
     trainer.run(&mut |_| {})?;
     Ok(())
 }
@@ -362,7 +365,8 @@ fn the_job_and_the_rust_of_the_first_page_are_one_run() {
     std::fs::write(&job, text).expect("a temporary file");
 
     let options = OpenOptions::default();
-    let trainer = Job::read(&job, &[]).and_then(|job| job.trainer(Some(folder.path().join("job")), false, &options));
+    let trainer =
+        Job::read(&job, &[]).and_then(|job| job.trainer(Some(folder.path().join("job")), IfFound::Refuse, &options));
     let by_job = trainer.and_then(|trainer| trainer.run(&mut |_| {})).unwrap_or_else(|e| panic!("{e}"));
     let source = || open(&images, &options).expect("images");
     let by_rust = train_lenet(source(), source(), &folder.path().join("rust")).expect("a run");

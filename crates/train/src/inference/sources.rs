@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use paceline_data::{Loader, LoaderOptions, Source};
 use paceline_model::{Batch, Targets};
+use paceline_nn::evaluation::Thresholds;
 
 use super::served::Served;
 use super::slot::Told;
@@ -20,9 +21,20 @@ impl ParallelInference {
     /// Workers run the model, and what comes out is judged in the order of the source: every figure has the bits that
     /// one worker gives, as [`SavedModel::evaluate`](crate::SavedModel::evaluate) does.
     pub fn evaluate(&self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
+        self.evaluate_at(source, batch, Thresholds::Exact)
+    }
+
+    /// As [`Self::evaluate`], with curves that distinguish these thresholds: the exact ones keep the scores of all examples.
+    pub fn evaluate_at(
+        &self,
+        source: Arc<dyn Source>,
+        batch: usize,
+        thresholds: Thresholds,
+    ) -> Result<Option<Scores>, Error> {
         let model = self.current();
         fits_features(&model.network, &*source, "given")?;
-        let Some(mut evaluator) = Evaluator::new(&source.shape().targets, model.outputs()) else { return Ok(None) };
+        let evaluator = Evaluator::new(&source.shape().targets, model.outputs(), thresholds);
+        let Some(mut evaluator) = evaluator else { return Ok(None) };
         self.pass_over(&model, source, batch, true, |batch, outputs, told| {
             evaluator.add_outputs(batch, outputs, told.loss.unwrap_or_default());
             Ok::<_, Error>(())

@@ -9,8 +9,9 @@ use paceline_nn::{Engine, ModelFile};
 
 use crate::run::Run;
 use crate::run::checkpoint::Checkpoints;
+use crate::run::folder::{Lock, expect_free};
 use crate::run::halt::Halt;
-use crate::run::resume::{DataKey, Kept, losses, memories, read_extra, same_run};
+use crate::run::resume::{Kept, losses, memories, read_extra, same_run};
 use crate::saved::load;
 use crate::team::feed::Deal;
 use crate::team::{Member, Team};
@@ -33,10 +34,20 @@ impl<'a> Run<'a> {
     pub(crate) fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
         let options = &trainer.options;
         can_stop_early(trainer)?;
+        let mut lock = None;
+        if let Some(folder) = options.output.as_deref().filter(|folder| folder.exists()) {
+            lock = Some(Lock::take(folder)?);
+            if !options.resume {
+                expect_free(folder, options.overwrite)?;
+            }
+        }
         // Before the folder is made: a resume that is refused leaves nothing behind.
         let start = if options.resume { resumed(trainer)? } else { fresh(trainer)? };
         if let Some(folder) = &options.output {
             writable(folder)?;
+            if lock.is_none() {
+                lock = Some(Lock::take(folder)?);
+            }
         }
         let halt = Halt::new(trainer.stop.clone());
         let (team, step) = (team(trainer, &start, &halt)?, start.step);
@@ -55,12 +66,14 @@ impl<'a> Run<'a> {
             before: Duration::try_from_secs_f64(kept.seconds).unwrap_or_default(),
             told: None,
             saved: now,
+            unsaved: None,
             judging: Duration::ZERO,
             examples: 0,
             checkpoints,
             record: kept.record,
             best: best.map(|best| (best, None)),
             judged: None,
+            _lock: lock,
         })
     }
 }
@@ -85,7 +98,7 @@ fn resumed(trainer: &Trainer) -> Result<Start, Error> {
         return Err(Error::NothingToResume { path });
     }
     let saved = load(&path, &trainer.registry)?;
-    same_run(&trainer.network, &DataKey::of(options, &*trainer.train), &saved, &path)?;
+    same_run(&trainer.network, &trainer.data, &saved, &path)?;
     let mut kept: Kept = read_extra(&saved, &path, "run")?.unwrap_or_default();
     let mut best = None;
     if options.early_stopping.is_some_and(|stopping| stopping.save_best) {

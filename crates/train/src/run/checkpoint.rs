@@ -78,6 +78,14 @@ impl Checkpoints {
         folder.join(NEWEST)
     }
 
+    /// All that is there of a run, but for the model at its end.
+    pub(crate) fn all_in(folder: &Path) -> Vec<PathBuf> {
+        let is_ours = |name: &str| name == NEWEST || name == BEST || steps_of(name).is_some();
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path());
+        files.filter(|path| path.is_file()).collect()
+    }
+
     /// The best model of a folder.
     pub(crate) fn best_in(folder: &Path) -> PathBuf {
         folder.join(BEST)

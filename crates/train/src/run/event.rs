@@ -32,6 +32,11 @@ pub enum Event {
         /// The vector instructions in use.
         instructions: &'static str,
     },
+    /// Something about the data that was perhaps not meant so.
+    Warning {
+        /// A sentence.
+        message: String,
+    },
     /// A master waits for workers there.
     Listening {
         /// Where workers join.
@@ -150,7 +155,7 @@ pub enum Event {
     },
     /// A checkpoint could not be written; the one before stays.
     NotSaved {
-        /// The round.
+        /// The round; in one process, the steps taken in all.
         round: u64,
         /// Why.
         reason: String,

@@ -4,12 +4,13 @@
 //!
 //! - `trainer`: what a run is of, and how it goes. `begin`: how it begins, anew or from its checkpoint (`resume`, `checkpoint`).
 //! - `early_stopping`: when it ends before its last epoch. `halt`: how it is stopped from outside.
-//! - `event`: what it tells. `health`: what went wrong when a loss is no number.
+//! - `folder`: for one run at a time. `event`: what it tells. `health`: what went wrong when a loss is no number.
 
 mod begin;
 pub(crate) mod checkpoint;
 pub(crate) mod early_stopping;
 pub(crate) mod event;
+mod folder;
 pub(crate) mod halt;
 pub(crate) mod health;
 pub(crate) mod resume;
@@ -33,6 +34,11 @@ use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer,
 
 const MODEL: &str = "model.safetensors";
 
+/// Between the first two tries to save a run that cannot be saved; each wait is twice the one before.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Between any two tries at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// A run under way.
 pub(crate) struct Run<'a> {
     pub trainer: &'a Trainer,
@@ -48,6 +54,8 @@ pub(crate) struct Run<'a> {
     pub told: Option<Instant>,
     /// When the run was last saved, or began.
     pub saved: Instant,
+    /// When it could not be saved, and how long until it is tried again.
+    pub unsaved: Option<(Instant, Duration)>,
     /// Time that went into judging instead of training.
     pub judging: Duration,
     pub examples: u64,
@@ -58,6 +66,8 @@ pub(crate) struct Run<'a> {
     pub best: Option<(ModelFile, Option<Scores>)>,
     /// What the model was last judged to be, after so many steps.
     pub judged: Option<(u64, Scores)>,
+    /// Keeps other runs out of the folder.
+    _lock: Option<folder::Lock>,
 }
 
 impl Run<'_> {
@@ -96,8 +106,11 @@ impl Run<'_> {
             }
             ends = ends.or_else(|| self.time_is_over());
             let is_due = matches!(ended, Ended::Part) || self.is_saved_now() || self.is_done() || ends.is_some();
-            if is_due {
-                self.checkpoint(listener)?;
+            let is_last = self.is_done() || ends.is_some() || self.trainer.stop.is_asked();
+            match is_due {
+                true if is_last => self.checkpoint(listener)?,
+                true => self.try_checkpoint(listener)?,
+                false => {}
             }
             if self.trainer.stop.is_asked() && !self.is_done() && ends.is_none() {
                 // A stop is a promise that nothing is lost, however seldom the run is saved.
@@ -172,7 +185,7 @@ impl Run<'_> {
             if self.trainer.stop.is_asked() || self.has_taken_its_steps() || self.time_is_over().is_some() {
                 return Ok(Ended::Part);
             }
-            self.checkpoint(listener)?;
+            self.try_checkpoint(listener)?;
         }
         for member in &mut self.team.members {
             member.worker.progress.epoch += 1;
@@ -314,7 +327,8 @@ impl Run<'_> {
         let Member { worker, loader, .. } = &mut self.team.members[0];
         let options = LoaderOptions { share: Share::default(), ..loader.options().clone() };
         let state = state.unwrap_or(&worker.state);
-        let scores = evaluate(&mut worker.model, state, outputs, test.clone(), options)?;
+        let thresholds = self.trainer.options.thresholds();
+        let scores = evaluate(&mut worker.model, state, outputs, test.clone(), options, thresholds)?;
         self.judging += began.elapsed();
         Ok(scores)
     }
@@ -336,12 +350,34 @@ impl Run<'_> {
         let comes_to_best = stopping.is_some_and(|stopping| stopping.save_best);
         if verdict.is_best && (comes_to_best || self.trainer.options.checkpoint.best) {
             let model = self.model();
-            if let Some(folder) = &self.trainer.options.output {
-                model.save(&Checkpoints::best_in(folder))?;
+            if let Some(folder) = &self.trainer.options.output
+                && let Err(error) = model.save(&Checkpoints::best_in(folder))
+            {
+                listener(&Event::NotSaved { round: self.progress().iteration, reason: error.to_string() });
             }
             self.best = comes_to_best.then_some((model, Some(scores)));
         }
         Ok(stopping.and(verdict.ends))
+    }
+
+    /// Writes a checkpoint on the way. One that cannot be written is told, and the one before stays until the next attempt.
+    fn try_checkpoint(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+        if self.unsaved.is_some_and(|(failed, wait)| failed.elapsed() < wait) {
+            return Ok(());
+        }
+        match self.checkpoint(listener) {
+            Err(error) if error.is_about_writing() => {
+                listener(&Event::NotSaved { round: self.progress().iteration, reason: error.to_string() });
+                self.saved = Instant::now();
+                let wait = self.unsaved.map_or(FIRST_WAIT, |(_, wait)| (2 * wait).min(LONGEST_WAIT));
+                self.unsaved = Some((self.saved, wait));
+                Ok(())
+            }
+            other => {
+                self.unsaved = None;
+                other
+            }
+        }
     }
 
     /// Writes a checkpoint, unless nothing is to be written or what there is would be worth less than the last one.

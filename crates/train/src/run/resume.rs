@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paceline_data::{NormaliserKind, Source};
+use paceline_data::{NormaliserKind, Order, Source, fingerprint};
 use paceline_model::Loss;
 use paceline_nn::{ModelFile, Network};
 use serde::{Deserialize, Serialize};
@@ -74,9 +74,12 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 }
 
 /// What the order and content of batches depend on: a resume must find it unchanged.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DataKey {
     examples: usize,
+    /// Of their numbers, in hexadecimal; not there for examples that can only be read once.
+    #[serde(default)]
+    fingerprint: Option<String>,
     batch: usize,
     shuffle: bool,
     seed: u64,
@@ -87,9 +90,14 @@ pub(crate) struct DataKey {
 }
 
 impl DataKey {
-    pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Self {
+    pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Result<Self, Error> {
         let TrainOptions { shuffle, seed, normaliser, class_weights, .. } = options.clone();
-        Self { examples: source.examples(), batch: options.step_examples(), shuffle, seed, normaliser, class_weights }
+        let (examples, batch) = (source.examples(), options.step_examples());
+        let fingerprint = match source.order() {
+            Order::Sequential => None,
+            Order::Any | Order::Blocks { .. } => Some(format!("{:016x}", fingerprint(source)?)),
+        };
+        Ok(Self { examples, fingerprint, batch, shuffle, seed, normaliser, class_weights })
     }
 }
 
@@ -102,10 +110,18 @@ pub(crate) fn same_run(network: &Network, data: &DataKey, saved: &ModelFile, pat
     }
     match read_extra::<DataKey>(saved, path, "data")? {
         None => other(("data".into(), format!("of {} examples", data.examples), "not told".into())),
-        Some(theirs) => match difference("data", &tree(data), &tree(&theirs)) {
-            Some(difference) => other(difference),
-            None => Ok(()),
-        },
+        Some(theirs) => {
+            // Files of earlier versions have none.
+            let fingerprint = data.fingerprint.clone().filter(|_| theirs.fingerprint.is_some());
+            if let (Some(ours), Some(found)) = (&fingerprint, &theirs.fingerprint)
+                && data.examples == theirs.examples
+                && ours != found
+            {
+                return other(("fingerprint of the examples".into(), ours.clone(), found.clone()));
+            }
+            let data = DataKey { fingerprint, ..data.clone() };
+            difference("data", &tree(&data), &tree(&theirs)).map_or(Ok(()), other)
+        }
     }
 }
 

@@ -34,12 +34,17 @@ pub struct Trainer {
     pub(crate) options: TrainOptions,
     pub(crate) registry: Registry,
     pub(crate) stop: Stop,
+    pub(crate) data: DataKey,
 }
 
 impl Trainer {
     /// A run of this network over this data.
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
+        let network = match train.shape().targets {
+            TargetShape::Values { .. } => network.for_values(),
+            TargetShape::Classes { .. } | TargetShape::None => network,
+        };
         options.check()?;
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
@@ -51,12 +56,19 @@ impl Trainer {
             let (found, expected) = ("no examples".into(), "at least one".into());
             return Err(Error::Misfit { what: "training", found, expected });
         }
-        Ok(Self { network, train, test: None, options, registry: Registry::default(), stop: Stop::default() })
+        let data = DataKey::of(&options, &*train)?;
+        let (registry, stop) = (Registry::default(), Stop::default());
+        Ok(Self { network, train, test: None, options, registry, stop, data })
     }
 
     /// Judges the model on this data after every epoch.
     pub fn test(mut self, test: Arc<dyn Source>) -> Result<Self, Error> {
         fits(&self.network, &*test, "test")?;
+        if test.examples() == 0 {
+            let expected =
+                "at least one; a larger `data.test_share`, or `train.evaluate = false` with all data to learn from";
+            return Err(Error::Misfit { what: "test", found: "no examples".into(), expected: expected.into() });
+        }
         self.test = Some(test);
         Ok(self)
     }
@@ -109,7 +121,7 @@ impl Trainer {
         if let Some(schema) = self.train.schema() {
             extra.insert("schema".into(), json(schema));
         }
-        extra.insert("data".into(), json(&DataKey::of(&self.options, &*self.train)));
+        extra.insert("data".into(), json(&self.data));
         ModelFile { network: self.network.clone(), state, progress, step, extra, arrays: BTreeMap::new() }
     }
 
@@ -128,7 +140,7 @@ impl Trainer {
             ..Default::default()
         };
         let mut engine = Engine::new(self.network.clone());
-        evaluate(&mut engine, state, self.network.output().len(), test, options)
+        evaluate(&mut engine, state, self.network.output().len(), test, options, self.options.thresholds())
     }
 
     /// What stops this run from outside.
@@ -139,6 +151,9 @@ impl Trainer {
     /// Runs, and tells `listener` what happens.
     pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
         let mut resumable = false;
+        for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
+            listener(&Event::Warning { message: message.clone() });
+        }
         let outcome = Run::begin(self).and_then(|mut run| {
             let outcome = run.go(listener);
             resumable = run.can_be_resumed();

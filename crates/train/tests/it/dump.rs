@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use paceline_data::OpenOptions;
-use paceline_train::{Event, Job};
+use paceline_train::{Event, IfFound, Job};
 use serde_json::Value;
 
 /// The decoder that was written from the byte diagrams.
@@ -27,7 +27,7 @@ fn train(folder: &Path, workers: usize, settings: &[&str]) -> u64 {
         .map(str::to_owned)
         .collect::<Vec<_>>();
     let job = Job::digits(&settings).expect("a job");
-    let trainer = job.trainer(Some(folder.to_owned()), false, &OpenOptions::default()).expect("they fit");
+    let trainer = job.trainer(Some(folder.to_owned()), IfFound::Refuse, &OpenOptions::default()).expect("they fit");
     let mut sent = None;
     let run = trainer.run(&mut |event| {
         if let Event::Finished { bytes_sent, .. } = event {
@@ -78,7 +78,7 @@ fn a_dump_that_cannot_be_written_is_refused_before_the_first_step() {
     std::fs::write(&taken, b"").expect("a file");
     let dump = format!("train.mode.shared.dump={}", Value::from(taken.to_string_lossy()));
     let job = Job::digits(&[dump]).expect("a job");
-    let trainer = job.trainer(None, false, &OpenOptions::default()).expect("they fit");
+    let trainer = job.trainer(None, IfFound::Refuse, &OpenOptions::default()).expect("they fit");
     let error = trainer.run(&mut |event| assert!(matches!(event, Event::Failed { .. }))).expect_err("no folder");
     assert!(error.to_string().contains("train.mode.shared.dump"), "{error}");
 }

@@ -153,6 +153,7 @@ fn a_loss_that_is_no_number_ends_the_run_with_the_best_model() {
             epochs: 40,
             output: Some(folder.path().to_owned()),
             early_stopping: stopping,
+            overwrite: true,
             ..TrainOptions::default()
         };
         Trainer::new(Network::new(config).expect("a network"), digits(0, 60), options)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use paceline_data::OpenOptions;
-use paceline_train::{AveragingOptions, Combine, Error, Job, Mode, SharedOptions};
+use paceline_train::{AveragingOptions, Combine, Error, IfFound, Job, Mode, SharedOptions};
 use tempfile::TempDir;
 
 const TOML: &str = r#"# a comment
@@ -129,7 +129,7 @@ fn what_is_wrong_is_told_with_its_line() {
 fn a_mode_is_a_name_or_a_table_and_what_is_left_out_is_filled_in() {
     let team = |train: &str, settings: &[&str]| {
         let job = read("job.toml", &TOML.replace("epochs = 4", train), settings).expect("readable");
-        let trainer = job.trainer(None, false, &OpenOptions::default()).expect("a trainer");
+        let trainer = job.trainer(None, IfFound::Refuse, &OpenOptions::default()).expect("a trainer");
         (trainer.options().workers, trainer.options().mode.clone())
     };
     let averaging = |frequency, average_updater| {

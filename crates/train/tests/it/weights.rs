@@ -6,7 +6,7 @@ use paceline_data::{Arrays, ExampleShape, OpenOptions, Source, TargetShape, open
 use paceline_model::Targets;
 use paceline_nn::config::{NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, Network, Updater};
-use paceline_train::{Event, Job, TrainOptions, Trainer};
+use paceline_train::{Event, IfFound, Job, TrainOptions, Trainer};
 
 /// Six examples of class 0 and two of class 1 that all look alike: what is learned is how often a class comes.
 fn lopsided() -> Arc<dyn Source> {
@@ -94,7 +94,7 @@ fn a_share_of_the_training_data_is_set_aside_for_the_test() {
     let mut job = Job::digits(&settings).expect("a job");
     job.data.test = None;
     let run = |job: &Job| {
-        let trainer = job.trainer(None, false, &OpenOptions::default()).expect("a trainer");
+        let trainer = job.trainer(None, IfFound::Refuse, &OpenOptions::default()).expect("a trainer");
         let mut examples = 0;
         let outcome = trainer.run(&mut |event| {
             if let Event::Started { examples: found, .. } = event {

@@ -1,0 +1,79 @@
+//! The folder of a run: for one run at a time, and not replaced without a word.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::run::checkpoint::Checkpoints;
+
+const LOCK: &str = ".lock";
+
+/// Keeps other runs out of a folder until it is dropped, or its process dies.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// Locked, and where it lies; none where nothing can be locked.
+    file: Option<(File, PathBuf)>,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Some((_, path)) = &self.file {
+            // While it is still locked; whoever waits for it finds that it is another one then.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Lock {
+    /// Takes a folder that is there; fails if another run has it.
+    pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(LOCK);
+        // Whoever cannot write here is told so when it tries to; a file system without locks has none to offer.
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let Ok(mut file) = file else { return Ok(Self { file: None }) };
+        match file.try_lock() {
+            Ok(()) if !is_at(&file, &path) => Self::take(folder),
+            Ok(()) => {
+                let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+                Ok(Self { file: Some((file, path)) })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.read_to_string(&mut holder);
+                let by = if holder.is_empty() { "another".into() } else { format!("process {holder}, another") };
+                Err(Error::FolderInUse { path: folder.to_owned(), by })
+            }
+            Err(TryLockError::Error(_)) => Ok(Self { file: None }),
+        }
+    }
+}
+
+/// Whether a file still lies at its place: another run may have removed it at its end, just before it was locked.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let [here, there] = [file.metadata(), std::fs::metadata(path)].map(|found| found.map(|f| (f.dev(), f.ino())).ok());
+    here == there
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Fails if a run is there already; what is left of one that is to be overwritten goes, but for its model, which stays until there
+/// is another.
+pub(crate) fn expect_free(folder: &Path, overwrites: bool) -> Result<(), Error> {
+    let fail = |source| Error::Output { path: folder.to_owned(), source };
+    let mut files = Checkpoints::all_in(folder);
+    if !overwrites {
+        let model = folder.join(super::MODEL);
+        files.extend(model.exists().then_some(model));
+        return match files.is_empty() {
+            true => Ok(()),
+            false => Err(Error::RunExists { path: folder.to_owned() }),
+        };
+    }
+    files.iter().try_for_each(std::fs::remove_file).map_err(fail)
+}
