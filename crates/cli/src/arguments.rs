@@ -60,6 +60,9 @@ pub(crate) struct Train {
     /// Go on from the checkpoint in the output folder
     #[arg(long)]
     pub resume: bool,
+    /// Replace the run that is in the output folder
+    #[arg(long, conflicts_with = "resume")]
+    pub overwrite: bool,
     /// What to show: a progress bar or plain lines, JSON lines on standard output, or nothing
     #[arg(long, default_value = "auto")]
     pub events: Events,
@@ -248,6 +251,9 @@ pub(crate) struct Evaluate {
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
+    /// Approximate the AUC by so many thresholds, in bounded memory [default: exact, from the scores of all examples]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub auc_thresholds: Option<u32>,
     /// Print the scores as JSON
     #[arg(long)]
     pub json: bool,

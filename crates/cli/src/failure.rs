@@ -21,6 +21,18 @@ impl std::fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
+/// An error with its causes, each of them once: many say what caused them themselves.
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !told.contains(&cause) {
+            let between = if told.is_empty() || told.ends_with('\n') { "" } else { ": " };
+            told = told + between + &cause;
+        }
+    }
+    told
+}
+
 /// The exit status of an error.
 pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
     let misuse = match error.downcast_ref::<train::Error>() {

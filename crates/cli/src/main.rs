@@ -5,7 +5,7 @@
 //! - `arguments`: what may be written on the command line.
 //! - `command/`: one file per command.
 //! - `report`: the readers of events: a progress bar, plain lines, JSON.
-//! - `interrupt`: Ctrl-C.
+//! - `json_lines`: the thread that writes JSON. `interrupt`: Ctrl-C.
 //! - `failure`: which exit status an error has.
 
 #![expect(clippy::print_stderr, reason = "this is the program that talks to people")]
@@ -14,6 +14,7 @@ mod arguments;
 mod command;
 mod failure;
 mod interrupt;
+mod json_lines;
 mod report;
 
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command::doctor::run(&arguments),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", failure::sentence(&error));
         failure::status(&error)
     })
 }

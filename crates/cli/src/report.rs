@@ -1,20 +1,24 @@
 //! The readers of events: a progress bar, plain lines, JSON.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
 use paceline::train::{Event, Measures, Traffic};
 
 use crate::arguments::Events;
+use crate::failure::sentence;
+use crate::json_lines::JsonLines;
 
 /// Shows a run to whoever watches.
 pub(crate) enum Reporter {
     Bar(Bar),
     Lines { name: String, steps: u64, epochs: u64, told: Option<Instant>, sent: Option<Traffic> },
-    Json,
+    Json { has_ended: bool, lines: JsonLines },
     Nothing,
 }
 
@@ -34,7 +38,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 impl Reporter {
     pub(crate) fn new(events: Events, name: &str) -> Self {
         match events {
-            Events::Json => Reporter::Json,
+            Events::Json => Reporter::Json { has_ended: false, lines: JsonLines::new() },
             Events::None => Reporter::Nothing,
             Events::Auto if std::io::stderr().is_terminal() => {
                 Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, workers: 1, sent: None })
@@ -46,11 +50,10 @@ impl Reporter {
     pub(crate) fn tell(&mut self, event: &Event) {
         match self {
             Reporter::Nothing => {}
-            Reporter::Json => {
-                let line = serde_json::to_string(event).expect("events are names and numbers");
-                let mut out = std::io::stdout().lock();
-                // A reader that went away is no reason to stop training.
-                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            Reporter::Json { has_ended, lines } => {
+                *has_ended |=
+                    matches!(event, Event::Finished { .. } | Event::Failed { .. } | Event::AlreadyEnded { .. });
+                lines.say(serde_json::to_string(event).expect("events are names and numbers"));
             }
             Reporter::Bar(bar) => bar.tell(event),
             Reporter::Lines { name, steps, epochs, told, sent } => match event {
@@ -77,6 +80,19 @@ impl Reporter {
                 }
             },
         }
+    }
+}
+
+impl Reporter {
+    /// What the command comes to: with JSON the last event of one that failed is `failed`, wherever it did, and one whose events
+    /// could not be written has failed.
+    pub(crate) fn conclude(mut self, result: Result<ExitCode>) -> Result<ExitCode> {
+        if let (Err(error), Reporter::Json { has_ended: false, .. }) = (&result, &self) {
+            self.tell(&Event::Failed { error: sentence(error), resumable: false });
+        }
+        let Reporter::Json { lines, .. } = self else { return result };
+        let written = lines.finish();
+        result.and_then(|status| written.map(|()| status))
     }
 }
 
@@ -215,6 +231,7 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("nobody holds round {from}: going on from the checkpoint of round {to}")
         }
         Event::OnHold { paused } => if *paused { "paused" } else { "going on" }.into(),
+        Event::Warning { message } => format!("warning: {message}"),
         Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
         Event::Finished { seconds, examples_per_second, model, ended_early, .. } => {

@@ -2,10 +2,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open};
+use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open, reads};
 
 use super::{open_options, say};
 use crate::arguments::{Data, Format};
+use crate::failure::Misuse;
 use crate::report::fetch_progress;
 
 pub(crate) fn run(command: &Data) -> Result<ExitCode> {
@@ -30,7 +31,14 @@ pub(crate) fn run(command: &Data) -> Result<ExitCode> {
                 Format::Idx => ExportFormat::Idx,
                 Format::Csv => ExportFormat::Csv,
             };
-            let source = open(source, &open_options(cache, false))?;
+            let options = open_options(cache, false);
+            for name in format.files() {
+                if let Some(input) = reads(source, &options, &folder.join(name))? {
+                    let message = format!("`{}` is read and would be written: choose another folder", input.display());
+                    return Err(Misuse(message).into());
+                }
+            }
+            let source = open(source, &options)?;
             for path in export(&*source, folder, format)? {
                 say(&path.display())?;
             }

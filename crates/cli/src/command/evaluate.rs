@@ -2,7 +2,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use paceline::data::{OpenOptions, open};
+use paceline::nn::evaluation::Thresholds;
 use paceline::train::{Measures, SavedModel};
+use serde_json::json;
 
 use super::{inference, open_options, say};
 use crate::arguments;
@@ -12,7 +14,8 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
     let options = open_options(&arguments.cache, false);
     let source = open(&arguments.data, &OpenOptions { schema: model.schema.clone(), ..options })?;
     let inference = inference(model.file, &arguments.workers)?;
-    let scores = inference.evaluate(source, arguments.batch as usize)?.with_context(|| {
+    let thresholds = Thresholds::of(arguments.auc_thresholds.map(|n| n as usize));
+    let scores = inference.evaluate_at(source, arguments.batch as usize, thresholds)?.with_context(|| {
         format!("`{}` has no targets to judge by: name its label column with `?label=`", arguments.data)
     })?;
     if arguments.json {
@@ -20,9 +23,12 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
             Measures::Classes(classes) => serde_json::to_value(classes.report())?,
             Measures::Values(values) => serde_json::to_value(values.report())?,
         };
-        say(
-            &serde_json::json!({ "score": scores.score(), "auc": scores.auc(), "roc": scores.roc.as_ref().map(|roc| roc.report()), "report": report }),
-        )?;
+        let roc = scores.roc.as_ref().map(|roc| roc.report());
+        let mut told = json!({ "score": scores.score(), "auc": scores.auc(), "roc": roc, "report": report });
+        if let Some(thresholds) = scores.auc_thresholds() {
+            told["auc_thresholds"] = thresholds.into();
+        }
+        say(&told)?;
     } else {
         say(&scores)?;
     }

@@ -17,6 +17,14 @@ use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
 pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
+    let name =
+        arguments.job.as_deref().and_then(Path::file_stem).map_or("digits".into(), |name| name.to_string_lossy());
+    let mut reporter = Reporter::new(arguments.events, &name);
+    let result = lead(arguments, &mut reporter);
+    reporter.conclude(result)
+}
+
+fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCode> {
     let text = read_job(arguments)?;
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
     let tls = arguments.tls || !is_loopback(&arguments.listen)?;
@@ -50,7 +58,6 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
-    let mut reporter = Reporter::new(arguments.events, &text.name);
     let outcome = run_master(text, &options, &stop, &mut |event| reporter.tell(event))?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         let _ = writeln!(std::io::stdout(), "{scores}");

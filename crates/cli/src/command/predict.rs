@@ -2,12 +2,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use paceline::data::{OpenOptions, open};
+use paceline::data::{LeftOut, OpenOptions, open, reads};
 use paceline::train::SavedModel;
 
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::Misuse;
+
+/// Rows without a prediction that are told one by one.
+const MOST_TOLD: usize = 20;
 
 pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
     if arguments.output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
@@ -16,17 +19,32 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
     }
     let model = SavedModel::load(&arguments.model)?;
     let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(&arguments.cache, false) };
+    if let Some(input) = reads(&arguments.data, &options, &arguments.output)? {
+        let output = arguments.output.display();
+        let message = format!("`--output {output}` is `{}`, which is read: choose another name", input.display());
+        return Err(Misuse(message).into());
+    }
     let source = open(&arguments.data, &options)?;
     let examples = source.examples();
+    let left_out = source.left_out().to_vec();
     let (names, classes) = (model.output_names(), model.predicts_classes());
+    let what = if model.gives_probabilities() { "probability" } else { "output" };
     let width = model.file.network.output().len();
     let inference = inference(model.file, &arguments.workers)?;
     write_beside(&arguments.output, |out| {
         let mut writer = csv::Writer::from_writer(out);
-        let columns = names.iter().map(|name| if classes { format!("probability of {name}") } else { name.clone() });
+        let columns = names.iter().map(|name| if classes { format!("{what} of {name}") } else { name.clone() });
         writer.write_record(classes.then(|| "prediction".to_owned()).into_iter().chain(columns))?;
+        let (mut rows, mut left_out) = (0, left_out.iter().peekable());
+        let empty = vec![String::new(); names.len() + usize::from(classes)];
         inference.predict(source, arguments.batch as usize, |_, outputs| -> Result<()> {
             for row in outputs.chunks_exact(width) {
+                // Every row of the input has its row of the output.
+                while left_out.next_if(|left_out| left_out.row == rows).is_some() {
+                    writer.write_record(&empty)?;
+                    rows += 1;
+                }
+                rows += 1;
                 // One output tells two classes apart.
                 let pair = [1.0 - row[0], row[0]];
                 let row = if classes && width == 1 { &pair[..] } else { row };
@@ -36,10 +54,20 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
             }
             Ok(())
         })?;
+        left_out.try_for_each(|_| writer.write_record(&empty))?;
         writer.flush()?;
         Ok(())
     })?;
     eprintln!("wrote {examples} predictions to `{}`", arguments.output.display());
+    if !left_out.is_empty() {
+        eprintln!("{} rows have no prediction and are empty there:", left_out.len());
+        for LeftOut { row, reason } in left_out.iter().take(MOST_TOLD) {
+            eprintln!("  row {}: {reason}", row + 1);
+        }
+        if left_out.len() > MOST_TOLD {
+            eprintln!("  and {} more", left_out.len() - MOST_TOLD);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

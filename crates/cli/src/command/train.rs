@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use paceline::train::Job;
+use paceline::train::{Error, IfFound, Job};
 
 use super::open_options;
 use crate::arguments::{self, Device, Events, Mode};
@@ -12,6 +12,14 @@ use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
 pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
+    let name =
+        arguments.job.as_deref().and_then(Path::file_stem).map_or("digits".into(), |name| name.to_string_lossy());
+    let mut reporter = Reporter::new(arguments.events, &name);
+    let result = train(arguments, &mut reporter);
+    reporter.conclude(result)
+}
+
+fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<ExitCode> {
     let mut settings = arguments.settings.clone();
     if let Some(mode) = arguments.mode {
         settings.push(format!("train.mode={}", mode.name()));
@@ -33,25 +41,35 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&job.name));
     let interrupt = Interrupt::install();
     let quiet = arguments.events != Events::Auto;
-    let trainer = job.trainer(Some(output.clone()), arguments.resume, &open_options(&arguments.cache, quiet))?;
+    let found = match (arguments.resume, arguments.overwrite) {
+        (true, _) => IfFound::Resume,
+        (false, true) => IfFound::Overwrite,
+        (false, false) => IfFound::Refuse,
+    };
+    let trainer = job.trainer(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
     interrupt.stops(trainer.stop());
-    let mut reporter = Reporter::new(arguments.events, &job.name);
-    let outcome = trainer.run(&mut |event| reporter.tell(event))?;
+    let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| match error {
+        Error::RunExists { .. } if arguments.events != Events::None => {
+            let [resume, overwrite] = ["--resume", "--overwrite"].map(|how| same_command(arguments, &output, how));
+            anyhow::anyhow!("{error}\n  go on with it: {resume}\n  replace it: {overwrite}")
+        }
+        error => error.into(),
+    })?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         // What was asked for, so it goes to standard output. A reader that went away is no reason to fail.
         let _ = writeln!(std::io::stdout(), "{scores}");
     }
     if outcome.stopped {
         if arguments.events != Events::None {
-            eprintln!("stopped; go on with: {}", resume_command(arguments, &output));
+            eprintln!("stopped; go on with: {}", same_command(arguments, &output, "--resume"));
         }
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same command line, with `--resume`.
-fn resume_command(arguments: &arguments::Train, output: &Path) -> String {
+/// The same command line, with one word more.
+fn same_command(arguments: &arguments::Train, output: &Path, more: &str) -> String {
     let mut words = vec!["paceline train".to_owned()];
     words.extend(arguments.job.iter().map(|job| quoted(&job.display())));
     words.extend(arguments.workers.map(|workers| format!("--workers {workers}")));
@@ -61,7 +79,7 @@ fn resume_command(arguments: &arguments::Train, output: &Path) -> String {
     words.extend(arguments.cache.cache.iter().map(|cache| format!("--cache {}", quoted(&cache.display()))));
     words.extend(arguments.cache.offline.then(|| "--offline".into()));
     words.extend((arguments.events == Events::Json).then(|| "--events json".into()));
-    words.push("--resume".into());
+    words.push(more.into());
     words.join(" ")
 }
 

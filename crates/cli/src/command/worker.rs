@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::master::read_token;
 use super::open_options;
 use crate::arguments::{self, Events};
 use crate::interrupt::Interrupt;
+use crate::json_lines::JsonLines;
 use crate::report::{short, stood_still};
 
 pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
@@ -43,7 +43,11 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
-    run_worker(&options, &stop, &mut |event| tell(arguments.events, event))?;
+    let mut lines = (arguments.events == Events::Json).then(JsonLines::new);
+    let result = run_worker(&options, &stop, &mut |event| tell(arguments.events, event, lines.as_mut()));
+    let written = lines.map_or(Ok(()), JsonLines::finish);
+    result?;
+    written?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -53,15 +57,12 @@ fn cores() -> Slots {
     Slots::try_from(cores).unwrap_or(MOST_SLOTS).min(MOST_SLOTS)
 }
 
-fn tell(events: Events, event: &WorkerEvent) {
+fn tell(events: Events, event: &WorkerEvent, lines: Option<&mut JsonLines>) {
+    if let Some(lines) = lines {
+        return lines.say(serde_json::to_string(event).expect("events are names and numbers"));
+    }
     match events {
-        Events::None => {}
-        Events::Json => {
-            let line = serde_json::to_string(event).expect("events are names and numbers");
-            let mut out = std::io::stdout().lock();
-            // A reader that went away is no reason to stop working.
-            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-        }
+        Events::None | Events::Json => {}
         Events::Auto => match event {
             WorkerEvent::Joined { master, worker, job } => {
                 eprintln!("joined `{job}` at {master} as worker {}", short(*worker));

@@ -265,22 +265,31 @@ fn rounds_go_on_without_what_is_not_done_in_time_and_nothing_is_lost() {
 #[test]
 fn a_worker_that_stood_still_is_told_so_and_joins_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["--mode", "sync", "--silence-limit", "2", "--set", "train.epochs=300"];
+    // It is interrupted in the end: no machine gets through all of it before.
+    let arguments = ["--mode", "sync", "--silence-limit", "2", "--set", "train.epochs=1000000"];
     let mut master = master(folder.path(), &arguments);
     let address = address(&mut master);
     let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
     let (mut first, second) = workers.into();
+    let known = first.wait_for("joined");
     first.wait_for("view");
     master.wait_for("step");
     first.signal("-STOP");
-    let lost = master.wait_for("worker_lost");
+    // On a busy machine the other one may be lost, too.
+    let lost = loop {
+        let lost = master.wait_for("worker_lost");
+        if lost["worker"] == known["worker"] {
+            break lost;
+        }
+    };
     assert!(text(&lost["reason"]).contains("nothing was heard"), "{lost}");
     master.wait_for("step");
     first.signal("-CONT");
     first.wait_for("stood_still");
     first.wait_for("left");
     let joined = first.wait_for("joined");
-    assert_eq!(master.wait_for("stood_still")["worker"], joined["worker"], "why it was lost");
+    // Why it was lost; the master may have stood still as well.
+    while master.wait_for("stood_still")["worker"] != joined["worker"] {}
     master.wait_for("worker_joined");
     master.interrupt();
     assert_eq!(master.end().0, Some(130));

@@ -48,7 +48,11 @@ fn every_command_of_the_guide_for_those_who_come_from_dl4j_does_what_it_says() {
             continue;
         }
         let command = command.replace("mnist:test", IMAGES);
-        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        let mut arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        if arguments[0] == "train" && !arguments.contains(&"--resume") {
+            // The guide has many ways to begin the same run.
+            arguments.push("--overwrite");
+        }
         let said = run(folder.path(), &arguments);
         assert_eq!(said.status, Some(0), "`{command}`: {said:#?}");
         done += 1;

@@ -2,6 +2,7 @@
 
 mod bad_inputs;
 mod bad_models;
+mod careful;
 mod cluster;
 mod coming_from_dl4j;
 mod data_command;

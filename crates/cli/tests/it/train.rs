@@ -121,7 +121,7 @@ fn a_run_of_some_steps_ends_within_an_epoch() {
 fn the_same_job_gives_the_same_bytes_and_another_seed_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let model = |output: &str, seed: &str| {
-        let more = ["--set", seed, "--output", output, "--events", "none"];
+        let more = ["--set", seed, "--output", output, "--overwrite", "--events", "none"];
         run(folder.path(), &[&SHORT[..], &more].concat()).done();
         fs::read(folder.path().join(output).join("model.safetensors")).expect("a model")
     };
