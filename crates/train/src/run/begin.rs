@@ -9,7 +9,7 @@ use paceline_nn::{Engine, ModelFile};
 
 use crate::run::Run;
 use crate::run::checkpoint::Checkpoints;
-use crate::run::folder::{Lock, expect_free};
+use crate::run::folder::{Lock, clear, expect_free};
 use crate::run::halt::Halt;
 use crate::run::resume::{Kept, losses, memories, read_extra, same_run};
 use crate::saved::load;
@@ -37,8 +37,8 @@ impl<'a> Run<'a> {
         let mut lock = None;
         if let Some(folder) = options.output.as_deref().filter(|folder| folder.exists()) {
             lock = Some(Lock::take(folder)?);
-            if !options.resume {
-                expect_free(folder, options.overwrite)?;
+            if !options.resume && !options.overwrite {
+                expect_free(folder)?;
             }
         }
         // Before the folder is made: a resume that is refused leaves nothing behind.
@@ -47,6 +47,10 @@ impl<'a> Run<'a> {
             writable(folder)?;
             if lock.is_none() {
                 lock = Some(Lock::take(folder)?);
+            }
+            // Now that nothing of the new run can be refused any more.
+            if options.overwrite && !options.resume {
+                clear(folder)?;
             }
         }
         let halt = Halt::new(trainer.stop.clone());

@@ -62,18 +62,16 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Fails if a run is there already; what is left of one that is to be overwritten goes, but for its model, which stays until there
-/// is another.
-pub(crate) fn expect_free(folder: &Path, overwrites: bool) -> Result<(), Error> {
-    let fail = |source| Error::Output { path: folder.to_owned(), source };
-    let mut files = Checkpoints::all_in(folder);
-    if !overwrites {
-        let model = folder.join(super::MODEL);
-        files.extend(model.exists().then_some(model));
-        return match files.is_empty() {
-            true => Ok(()),
-            false => Err(Error::RunExists { path: folder.to_owned() }),
-        };
+/// Fails if a run is there already.
+pub(crate) fn expect_free(folder: &Path) -> Result<(), Error> {
+    match Checkpoints::all_in(folder).is_empty() && !folder.join(super::MODEL).exists() {
+        true => Ok(()),
+        false => Err(Error::RunExists { path: folder.to_owned() }),
     }
-    files.iter().try_for_each(std::fs::remove_file).map_err(fail)
+}
+
+/// Removes what is left of a run that is overwritten, but for its model, which stays until there is another.
+pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
+    let fail = |source| Error::Output { path: folder.to_owned(), source };
+    Checkpoints::all_in(folder).iter().try_for_each(std::fs::remove_file).map_err(fail)
 }
