@@ -258,7 +258,8 @@ fn the_last_checkpoints_and_the_best_are_kept_and_older_ones_go() {
     let checkpoint = CheckpointOptions { keep: 3, best: true, steps: Some(2), ..CheckpointOptions::default() };
     let run = |epochs, resume| {
         let trainer = trainer(0.2, folder.path(), |options| {
-            (options.epochs, options.checkpoint, options.resume) = (epochs, checkpoint, resume);
+            (options.epochs, options.checkpoint) = (epochs, checkpoint);
+            (options.resume, options.overwrite) = (resume, !resume);
         });
         trainer.run(&mut |_| {}).expect("a run")
     };
@@ -275,7 +276,7 @@ fn the_last_checkpoints_and_the_best_are_kept_and_older_ones_go() {
     assert_eq!([steps("checkpoint-6.safetensors"), steps("checkpoint-8.safetensors")], [6, 8]);
     run(4, true);
     assert_eq!(names(), expected([9, 10]));
-    // A run that begins anew leaves none of those behind.
+    // A run that is replaced leaves none of those behind.
     run(1, false);
     assert_eq!(
         names(),
