@@ -256,7 +256,7 @@ fn the_last_checkpoints_and_the_best_are_kept_and_older_ones_go() {
         names
     };
     let checkpoint = CheckpointOptions { keep: 3, best: true, steps: Some(2), ..CheckpointOptions::default() };
-    let run = |epochs, resume| {
+    let run = |epochs, resume: bool| {
         let trainer = trainer(0.2, folder.path(), |options| {
             (options.epochs, options.checkpoint) = (epochs, checkpoint);
             (options.resume, options.overwrite) = (resume, !resume);
