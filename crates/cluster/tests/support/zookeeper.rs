@@ -178,7 +178,7 @@ impl Server {
     fn mode(&self) -> Option<String> {
         let mut said = String::new();
         if let Some((space, address)) = &self.place {
-            let ask = format!("exec 3<>/dev/tcp/{address}/{}; printf srvr >&3; cat <&3", self.port);
+            let ask = format!("exec 3<>/dev/tcp/{address}/{}; printf srvr >&3; timeout 2 cat <&3", self.port);
             let output = Command::new("ip").args(["netns", "exec", space, "bash", "-c", &ask]).output().ok()?;
             said = String::from_utf8_lossy(&output.stdout).into_owned();
         } else {
