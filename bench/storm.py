@@ -42,7 +42,7 @@ def main() -> None:
         stage.rates[mode] = float(calm.run(stage, mode).figures["examples/s"])
         epochs = stage.epochs(mode, SLOWER * options.seconds)
         alone = one_process(binary, options.cache, epochs)
-        for seed in range(1, options.runs + 1):
+        for seed in range(options.first_seed, options.first_seed + options.runs):
             try:
                 outcome = storm.run(stage, mode, seed, options.seconds, epochs, alone)
             except BenchError as error:
@@ -76,6 +76,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode (repeatable)")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long the storm lasts")
     parser.add_argument("--runs", type=int, default=3, help="runs of each mode")
+    parser.add_argument("--first-seed", type=int, default=1, help="the seed of the first run, the next has the next")
     parser.add_argument("--cache", type=Path, help="where MNIST is, for a machine without a network")
     parser.add_argument("--binary", type=Path, help="use this `paceline` instead of building one")
     return parser.parse_args()
