@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -45,6 +46,12 @@ def main() -> None:
         for seed in range(options.first_seed, options.first_seed + options.runs):
             try:
                 outcome = storm.run(stage, mode, seed, options.seconds, epochs, alone)
+                lasted = float(outcome.figures["storm, s"])
+                if lasted < storm.WHOLE * options.seconds:
+                    say(f"{mode}, seed {seed}: {epochs} epochs were over after {lasted:.0f} s; once more with more of them")
+                    epochs = math.ceil(1.3 * epochs * options.seconds / lasted)
+                    alone = one_process(binary, options.cache, epochs)
+                    outcome = storm.run(stage, mode, seed, options.seconds, epochs, alone)
             except BenchError as error:
                 outcome = Outcome("storm", mode, f"seed {seed}", trouble=str(error))
             told = outcome.trouble or ", ".join(f"{key}: {figure(value)}" for key, value in outcome.figures.items())

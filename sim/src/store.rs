@@ -76,7 +76,16 @@ impl World {
             return Answer::Loaded(Err(CoordinationError::Lost { reason: Loss::NeverLed }.into()));
         };
         let Checkpoint { run, round, rest, is_finished, judged, state, .. } = checkpoint;
-        Answer::Loaded(Ok(Begun { run, round, rest, state, judged, path: Some(PathBuf::from(path)), is_finished }))
+        Answer::Loaded(Ok(Begun {
+            run,
+            round,
+            rest,
+            state,
+            judged,
+            path: Some(PathBuf::from(path)),
+            is_finished,
+            remark: None,
+        }))
     }
 
     /// Whatever the disk does: a run may go back to any state that its master holds. One that is tried again was looked at when it was

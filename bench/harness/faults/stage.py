@@ -130,8 +130,8 @@ class Run:
         if self.master.find(kind("failed")) or self.master.process.poll() is not None:
             raise BenchError(f"the master ended during the fault:\n{self.master.last_lines()}")
 
-    def number_of(self, worker: Player) -> int:
-        return int(worker.all(kind("joined"))[-1]["worker"])
+    def number_of(self, worker: Player) -> str:
+        return str(worker.all(kind("joined"))[-1]["worker"])
 
     def wait_until_back(self, worker: Player, since: float, limit: float) -> Back:
         """Until a worker that was lost is in a view again."""
@@ -204,9 +204,9 @@ class Run:
 
     def losses(self) -> list[dict[str, object]]:
         """Who was lost and why, with the worker's name in this run."""
-        names = {int(told["worker"]): worker.name for worker in self.workers for told in worker.all(kind("joined"))}
+        names = {told["worker"]: worker.name for worker in self.workers for told in worker.all(kind("joined"))}
         lost = self.master.all(kind("worker_lost"))
-        return [{"name": names.get(int(told["worker"])), "at": told.at, **told.event} for told in lost]
+        return [{"name": names.get(told["worker"]), "at": told.at, **told.event} for told in lost]
 
     def said_since(self, moment: float) -> dict[str, list[dict[str, object]]]:
         """What the workers have told since then, and how long after it."""

@@ -32,6 +32,7 @@ DISK_FULL_SECONDS = 5.0
 CHECKPOINT_STEPS = 500
 AFTERMATH_SECONDS = SILENCE_LIMIT_SECONDS + 3.0  # so long after a fault somebody may still be lost for it
 END_LIMIT_SECONDS = 1200.0
+WHOLE = 0.95  # a storm that the run has outlived for less is none
 
 
 @dataclass
@@ -223,6 +224,7 @@ class Storm:
             "faults": [{"after_s": fault.at - self.faults[0].at, "what": fault.what, "for_s": fault.until - fault.at} for fault in self.faults],
             "lost": [one.event for one in told("worker_lost")],
         }
+        outcome.check("the run outlasts the storm", self.storm_seconds >= WHOLE * self.seconds, f"{self.storm_seconds:.0f} s of {self.seconds:.0f}")
         outcome.check("accuracy at most 0.3 points below one process", finished["accuracy"] >= alone - 0.003, finished["accuracy"])
         outcome.check("nobody is lost without a cause", not unexplained, [one.event for one in unexplained])
         expected = int(started["examples_left"]) - sum(int(one["examples"]) for one in last.all(kind("set_aside")))
@@ -231,8 +233,8 @@ class Storm:
         outcome.check("no master goes back behind the one before it", [at for at, _ in chain] == sorted(at for at, _ in chain), [at for at, _ in chain])
 
     def is_explained(self, lost: Told) -> bool:
-        numbers = {int(one["worker"]): worker for worker in self.crew.players for one in worker.all(kind("joined"))}
-        worker = numbers.get(int(lost["worker"]))
+        numbers = {one["worker"]: worker for worker in self.crew.players for one in worker.all(kind("joined"))}
+        worker = numbers.get(lost["worker"])
         near = lambda fault: fault.at <= lost.at <= fault.until + AFTERMATH_SECONDS
         return worker is None or any(worker in fault.workers and near(fault) for fault in self.faults)
 

@@ -87,8 +87,8 @@ pub(crate) struct Master {
     #[arg(long)]
     pub restart: bool,
     /// Workers that the run needs; with fewer it waits
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub min_workers: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub min_workers: u32,
     /// So many workers are all linked with each other; more of them form a tree
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub mesh_limit: u32,

@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
 use paceline::{nn, train};
+use paceline_cluster::ClusterError;
 
 /// The command line or the job file cannot be understood.
 const MISUSE: u8 = 2;
@@ -40,7 +41,11 @@ pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
         Some(train::Error::Network(inner)) => is_description(inner),
         Some(train::Error::Data(inner)) => is_specification(inner),
         Some(_) => false,
-        None => error.is::<Misuse>() || error.downcast_ref::<paceline::data::Error>().is_some_and(is_specification),
+        None => {
+            error.is::<Misuse>()
+                || error.downcast_ref::<paceline::data::Error>().is_some_and(is_specification)
+                || error.downcast_ref::<ClusterError>().is_some_and(ClusterError::is_misuse)
+        }
     };
     ExitCode::from(if misuse { MISUSE } else { FAILED })
 }

@@ -64,7 +64,7 @@ impl Reporter {
                 Event::Step { epoch, step, loss, examples_per_second, .. } => {
                     if told.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY {
                         *told = Some(Instant::now());
-                        let at = format!("epoch {}/{epochs}, step {}/{steps}", epoch + 1, step + 1);
+                        let at = format!("epoch {epoch}/{epochs}, step {step}/{steps}");
                         eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
@@ -98,14 +98,14 @@ impl Reporter {
 
 impl Bar {
     fn show(&mut self, epoch: u64, steps: u64, loss: f64, speed: f64) {
-        self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
+        self.bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
         let workers = if self.workers == 1 { "worker" } else { "workers" };
         self.bar.set_message(format!("loss {loss:.4} · {speed:.0} examples/s · {} {workers}", self.workers));
         if self.bar.is_hidden() {
             // Hidden until there is something to show.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        self.bar.set_position(epoch * self.steps + steps);
+        self.bar.set_position((epoch - 1) * self.steps + steps);
     }
 
     fn tell(&mut self, event: &Event) {
@@ -114,7 +114,7 @@ impl Bar {
                 (self.steps, self.epochs, self.workers) = (*steps_per_epoch, *epochs, *workers);
                 eprintln!("{}", beginning(event));
                 self.bar.set_style(
-                    ProgressStyle::with_template("{prefix} [{bar:30}] {msg} · {eta} left")
+                    ProgressStyle::with_template("{prefix} [{wide_bar}] {msg} · {eta} left")
                         .expect("a template that indicatif knows")
                         .progress_chars("=> "),
                 );
@@ -123,7 +123,7 @@ impl Bar {
                 self.bar.reset_eta();
             }
             Event::Step { epoch, step, loss, examples_per_second, .. } => {
-                self.show(*epoch, step + 1, *loss, *examples_per_second);
+                self.show(*epoch, *step, *loss, *examples_per_second);
             }
             Event::Epoch { epoch, loss, examples_per_second, .. } => {
                 self.show(*epoch, self.steps, *loss, *examples_per_second);
@@ -173,7 +173,7 @@ fn line(event: &Event, epochs: u64) -> String {
         Event::Epoch { epoch, loss, seconds, examples_per_second } => {
             // A master does not hear of the loss in every epoch, if they are short.
             let loss = if loss.is_nan() { String::new() } else { format!("loss {loss:.4}, ") };
-            format!("epoch {}/{epochs}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s", epoch + 1)
+            format!("epoch {epoch}/{epochs}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s")
         }
         Event::Evaluation { epoch, scores } => {
             let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
@@ -181,7 +181,7 @@ fn line(event: &Event, epochs: u64) -> String {
                 Measures::Values(values) => values.average().rmse.map(|r| format!(", RMSE {r:.4}")).unwrap_or_default(),
                 Measures::Classes(_) => accuracy,
             };
-            format!("epoch {}/{epochs}: test loss {:.4}{more}", epoch + 1, scores.score())
+            format!("epoch {epoch}/{epochs}: test loss {:.4}{more}", scores.score())
         }
         Event::Listening { address, join, status, .. } => {
             let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
@@ -194,7 +194,7 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::CoordinatorBack => "the coordinator is back".into(),
         Event::StoodStill { worker, seconds } => {
-            let who = worker.map_or_else(|| "this master".into(), |worker| format!("worker {}", short(worker)));
+            let who = worker.as_ref().map_or_else(|| "this master".into(), |worker| format!("worker {worker}"));
             format!("{who} {}", stood_still(*seconds))
         }
         Event::AlreadyEnded { model } => {
@@ -204,28 +204,24 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::Waiting { workers, needed } => format!("waiting for workers: {needed} needed, {workers} here"),
         Event::WorkerJoined { worker, address, workers } => {
-            format!("worker {} joined from {address}; {workers} here", short(*worker))
+            format!("worker {worker} joined from {address}; {workers} here")
         }
         Event::WorkerRefused { worker, address, reason } => {
             let place = if address.is_empty() { String::new() } else { format!(" at {address}") };
-            format!("worker {}{place} was refused: {reason}", short(*worker))
+            format!("worker {worker}{place} was refused: {reason}")
         }
         Event::WorkerLost { worker, reason, workers, .. } => {
-            format!("worker {} was lost: {reason}; {workers} left", short(*worker))
+            format!("worker {worker} was lost: {reason}; {workers} left")
         }
         Event::View { workers, round, .. } => {
-            let names: Vec<String> = workers.iter().map(|worker| short(*worker)).collect();
-            format!("from round {round} on: workers {}", names.join(", "))
+            format!("from round {round} on: workers {}", workers.join(", "))
         }
         Event::LeaseRepeated { worker: Some(worker), examples, .. } => {
             format!("{} examples that worker {worker} had been given come again", examples.unwrap_or(0))
         }
         Event::LeaseRepeated { round, .. } => format!("round {round} is taken again without those that were lost"),
         Event::SetAside { epoch, examples, places } => {
-            format!(
-                "epoch {}: {examples} examples were lost with two workers and are left out: places {places:?}",
-                epoch + 1
-            )
+            format!("epoch {epoch}: {examples} examples were lost with two workers and are left out: places {places:?}")
         }
         Event::RolledBack { from, to } => {
             format!("nobody holds round {from}: going on from the checkpoint of round {to}")
@@ -246,11 +242,6 @@ fn line(event: &Event, epochs: u64) -> String {
 /// What is told of one that stood still for so long.
 pub(crate) fn stood_still(seconds: f64) -> String {
     format!("stood still for {seconds:.1} s: it was stopped, got no processor, or its machine slept")
-}
-
-/// An incarnation as people read it: the term, and the number within it.
-pub(crate) fn short(worker: u64) -> String {
-    format!("{}.{}", worker >> 32, worker & 0xffff_ffff)
 }
 
 /// What one worker sends stands for all: they differ little.
@@ -274,7 +265,7 @@ pub(crate) fn fetch_progress() -> impl Fn(FetchProgress) + Send + Sync {
             }
             let bar = ProgressBar::no_length();
             if std::io::stderr().is_terminal() {
-                let style = ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}");
+                let style = ProgressStyle::with_template("{msg} [{wide_bar}] {bytes}/{total_bytes} {bytes_per_sec}");
                 bar.set_style(style.expect("a template that indicatif knows").progress_chars("=> "));
                 bar.set_message(format!("fetching {name}"));
             } else {

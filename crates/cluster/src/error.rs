@@ -4,6 +4,29 @@ use crate::coordination::CoordinationError;
 use crate::transport::TransportError;
 use crate::trust::TrustError;
 
+impl ClusterError {
+    /// Whether what was asked for cannot be understood, rather than done.
+    pub fn is_misuse(&self) -> bool {
+        use crate::tracker::TrackerError;
+        match self {
+            Self::Transport(error) => matches!(
+                error,
+                TransportError::BadListenAddress { .. }
+                    | TransportError::BadAdvertisedAddress { .. }
+                    | TransportError::NothingToAdvertise { .. }
+            ),
+            Self::Tracker(error) => matches!(
+                error,
+                TrackerError::BadListenAddress { .. }
+                    | TrackerError::BadAdvertisedAddress { .. }
+                    | TrackerError::NoToken { .. }
+            ),
+            Self::NotFollowed { .. } | Self::StepsOfNoSize => true,
+            _ => false,
+        }
+    }
+}
+
 /// What can go wrong in a run on many machines.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -82,6 +105,24 @@ pub enum ClusterError {
         expected: String,
         /// What it holds.
         found: String,
+    },
+    /// A file that was asked for cannot be written.
+    #[error("cannot write {what} to `{}`: {source}", path.display())]
+    Unwritable {
+        /// What it would hold, and which option asks for it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Files of a run that nothing is known of.
+    #[error(
+        "`{}` is of a run whose record is missing: choose another `--output`, bring the record back, or begin anew with `--restart`", path.display()
+    )]
+    UnknownRun {
+        /// A file of it.
+        path: PathBuf,
     },
     /// A master that stands by and sees another folder than the one that leads.
     #[error(

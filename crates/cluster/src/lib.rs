@@ -16,6 +16,7 @@ mod error;
 mod local_user;
 mod master;
 mod mode;
+mod names;
 mod proof;
 mod record;
 mod spool;

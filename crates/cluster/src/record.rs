@@ -40,7 +40,8 @@ struct Line<'a, E, A> {
 impl Record {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, ClusterError> {
         let open = |path: &Path| {
-            let failed = |source| paceline_train::Error::Output { path: path.to_owned(), source };
+            let failed =
+                |source| ClusterError::Unwritable { what: "the record of `--record`", path: path.to_owned(), source };
             Ok::<_, ClusterError>(BufWriter::new(File::create(path).map_err(failed)?))
         };
         Ok(Self { file: path.map(open).transpose()? })

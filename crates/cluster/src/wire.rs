@@ -102,6 +102,9 @@ pub enum Word {
         version: Version,
         /// The version of its program.
         program: String,
+        /// What its machine is called; empty if it does not know.
+        #[serde(default)]
+        host: String,
     },
     /// It has to prove that it knows the token, as the master does with this.
     Challenge {

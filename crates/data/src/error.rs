@@ -237,6 +237,46 @@ pub enum Error {
         /// The name.
         column: String,
     },
+    /// A file without a byte in it.
+    #[error("`{}` is empty: expected a line with the names of its columns, and rows", path.display())]
+    EmptyTable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A table with names and nothing else.
+    #[error("`{}` has a line with the names of its columns and no rows", path.display())]
+    OnlyHeader {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A table whose columns are not told apart by what was expected.
+    #[error(
+        "`{}` has one column, called `{found}`: it seems to be separated by {by}, add `delimiter={option}` to its options",
+        path.display()
+    )]
+    OtherDelimiter {
+        /// The file.
+        path: PathBuf,
+        /// The name of its only column.
+        found: String,
+        /// What separates the columns.
+        by: &'static str,
+        /// How to say so.
+        option: &'static str,
+    },
+    /// A first line that was taken for data and holds names.
+    #[error(
+        "`{}` line 1, column `{column}`: `{found}` seems to be a name, but the line holds numbers and was taken for data: add `header=yes` to its options",
+        path.display()
+    )]
+    NumbersInHeader {
+        /// The file.
+        path: PathBuf,
+        /// The place of the column.
+        column: String,
+        /// The text found.
+        found: String,
+    },
     /// A table that leaves nothing to learn from.
     #[error("`{}` has no {what} left after its options were applied", path.display())]
     NothingLeft {

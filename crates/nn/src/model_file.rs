@@ -260,6 +260,10 @@ impl ModelOnDisk {
             expected: expected.into(),
             found,
         };
+        // A pipe would be waited at for ever.
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            return Err(wrong("a file", "a folder, a pipe or a device".into()));
+        }
         let mut file = File::open(path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
         let mut prefix = [0; 8];

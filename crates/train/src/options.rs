@@ -86,6 +86,12 @@ impl TrainOptions {
         self.mode.check(self.workers)?;
         self.checkpoint.validate()?;
         self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        if self.epochs == 0 {
+            return bad("train.epochs", "at least 1", "0".into());
+        }
+        if self.steps == Some(0) {
+            return bad("train.steps", "at least 1; left out for all steps of all epochs", "0".into());
+        }
         if self.evaluate_every == 0 {
             return bad("train.evaluate_every", "at least 1; `train.evaluate = false` for never", "0".into());
         }

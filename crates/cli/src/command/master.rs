@@ -12,9 +12,14 @@ use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
 
 use super::open_options;
 use crate::arguments::{self, Events, OnPoison};
-use crate::failure::INTERRUPTED;
+use crate::failure::{INTERRUPTED, Misuse};
 use crate::interrupt::Interrupt;
 use crate::report::Reporter;
+
+/// The shortest time after which somebody may be given up, in seconds.
+const SHORTEST_SILENCE: f64 = 0.05;
+/// The shortest time that a round may wait for somebody, in seconds.
+const SHORTEST_WAIT: f64 = 0.001;
 
 pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     let name =
@@ -29,10 +34,10 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCo
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
     let tls = arguments.tls || !is_loopback(&arguments.listen)?;
     let token = arguments.token_file.as_deref().map(read_token).transpose()?;
-    let silence_limit = seconds("--silence-limit", arguments.silence_limit)?;
+    let silence_limit = seconds("--silence-limit", SHORTEST_SILENCE, arguments.silence_limit)?;
     let hours = arguments.certificate_hours;
     if !(0.001..=87_600.0).contains(&hours) {
-        bail!("expected `--certificate-hours` from 0.001 to 87600, found {hours}");
+        bail!(Misuse(format!("expected `--certificate-hours` from 0.001 to 87600, found {hours}")));
     }
     let options = LeadOptions {
         listen: arguments.listen.clone(),
@@ -42,7 +47,7 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCo
         identity: arguments.identity.clone(),
         tls,
         certificate: Duration::from_secs_f64(hours * 3600.0),
-        min_workers: arguments.min_workers,
+        min_workers: arguments.min_workers as usize,
         mesh_limit: arguments.mesh_limit as usize,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit,
@@ -72,6 +77,11 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCo
 fn read_job(arguments: &arguments::Master) -> Result<JobText> {
     let mut settings = arguments.settings.clone();
     if let Some(mode) = arguments.mode {
+        if matches!(mode, arguments::Mode::Solo) {
+            bail!(Misuse(
+                "`--mode solo` is one process: use `paceline train`, or `sync`, `averaging` or `shared` here".into()
+            ));
+        }
         settings.push(format!("train.mode={}", mode.name()));
     }
     let Some(path) = &arguments.job else {
@@ -95,14 +105,15 @@ pub(super) fn read_token(path: &Path) -> Result<Token> {
 /// Whether only this machine can connect to an address.
 pub(super) fn is_loopback(listen: &str) -> Result<bool> {
     let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
-    let mut found = (host, 0).to_socket_addrs().with_context(|| format!("`{listen}` is no address to listen on"))?;
+    let unknown = |error| Misuse(format!("`--listen {listen}` is no address of this machine: {error}"));
+    let mut found = (host, 0).to_socket_addrs().map_err(unknown)?;
     Ok(found.all(|address| address.ip().is_loopback()))
 }
 
-fn seconds(name: &str, limit: f64) -> Result<Duration> {
+fn seconds(name: &str, least: f64, limit: f64) -> Result<Duration> {
     // More than a day says that somebody meant milliseconds.
-    if !(limit > 0.0 && limit <= 86_400.0) {
-        bail!("expected `{name}` in seconds, above 0 and at most a day, found {limit}");
+    if !(least..=86_400.0).contains(&limit) {
+        bail!(Misuse(format!("expected `{name}` in seconds, from {least} to a day, found {limit}")));
     }
     Ok(Duration::from_secs_f64(limit))
 }
@@ -111,7 +122,7 @@ fn straggler_limit(text: &str) -> Result<StragglerLimit> {
     if text == "auto" {
         return Ok(StragglerLimit::Auto);
     }
-    let limit =
-        text.parse().with_context(|| format!("expected `--straggler-limit` in seconds or `auto`, found `{text}`"))?;
-    Ok(StragglerLimit::After(seconds("--straggler-limit", limit)?.as_millis() as u64))
+    let unread = |_| Misuse(format!("expected `--straggler-limit` in seconds or `auto`, found `{text}`"));
+    let limit = text.parse().map_err(unread)?;
+    Ok(StragglerLimit::After(seconds("--straggler-limit", SHORTEST_WAIT, limit)?.as_millis() as u64))
 }

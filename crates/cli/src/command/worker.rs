@@ -11,14 +11,15 @@ use paceline_cluster::{MOST_SLOTS, Slots, Target, WorkerEvent, WorkerOptions, ru
 use super::master::read_token;
 use super::open_options;
 use crate::arguments::{self, Events};
+use crate::failure::Misuse;
 use crate::interrupt::Interrupt;
 use crate::json_lines::JsonLines;
-use crate::report::{short, stood_still};
+use crate::report::stood_still;
 
 pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     let target = match (&arguments.join, &arguments.coordinator) {
         (Some(join), _) if join.starts_with("paceline://") => Target::Join(JoinString::parse(join)?),
-        (Some(address), _) => Target::Address(address.clone()),
+        (Some(address), _) => Target::Address(expect_port(address)?.to_owned()),
         (None, Some(coordinator)) => Target::Coordinator(coordinator.clone()),
         (None, None) => bail!("expected `--join` or `--coordinator`"),
     };
@@ -51,6 +52,17 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// An address without a port is none, however long it is looked for.
+fn expect_port(address: &str) -> Result<&str> {
+    let port = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    match port {
+        Some((host, 1..)) if !host.is_empty() => Ok(address),
+        _ => bail!(Misuse(format!(
+            "`--join {address}` is no address of a master: expected `HOST:PORT` or a join string"
+        ))),
+    }
+}
+
 /// As many as this process may use.
 fn cores() -> Slots {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -65,7 +77,7 @@ fn tell(events: Events, event: &WorkerEvent, lines: Option<&mut JsonLines>) {
         Events::None | Events::Json => {}
         Events::Auto => match event {
             WorkerEvent::Joined { master, worker, job } => {
-                eprintln!("joined `{job}` at {master} as worker {}", short(*worker));
+                eprintln!("joined `{job}` at {master} as worker {worker}");
             }
             WorkerEvent::View { members, round, .. } => eprintln!("from round {round} on: {} workers", members.len()),
             WorkerEvent::Waiting { place, reason, seconds_left } => {

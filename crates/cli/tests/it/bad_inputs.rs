@@ -161,7 +161,11 @@ fn a_misspelt_key_is_refused_with_its_line_and_the_nearest_key() {
         ("\"relu\"", "\"rleu\"", "line 8: layer 0 (dense): `activation`: unknown name `rleu`; did you mean `relu`?"),
         ("{ output", "{ ouptut", "line 9: layer 1 (ouptut): there is no such kind of layer; did you mean `output`?"),
         ("batch = 2", "batch = 0", "`job.toml`, line 3: `data.batch` is 0, but must be at least 1"),
-        ("batch = 2", "batch = \"two\"", "`job.toml`, line 3: `data.batch`: invalid type: string \"two\""),
+        (
+            "batch = 2",
+            "batch = \"two\"",
+            "`job.toml`, line 3: `data.batch`: expected a whole number, 0 or more, found the text \"two\"",
+        ),
     ];
     for (good, bad, expected) in cases {
         assert!(job.contains(good));

@@ -16,6 +16,7 @@ mod nan;
 mod paceline;
 mod predict;
 mod resume;
+mod run_folder;
 mod status;
 mod train;
 mod trust;

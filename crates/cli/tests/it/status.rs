@@ -25,11 +25,11 @@ fn tracker(options: TrackerOptions, board: &Board) -> Tracker {
 }
 
 fn status() -> RunStatus {
-    let worker = |id, address: &str, heard_ms_ago| MemberStatus {
-        id,
+    let worker = |number: u64, address: &str, heard_ms_ago| MemberStatus {
+        name: format!("node7/{number}"),
         address: address.to_owned(),
         heard_ms_ago,
-        round: 310 + id,
+        round: 310 + number,
         slots: 2,
         leases: 1,
     };
@@ -55,7 +55,12 @@ fn status() -> RunStatus {
         bytes_received: 3 << 20,
         checkpoint: Some(CheckpointStatus { round: 300, path: "runs/x/c".to_owned(), seconds_ago: 600.0 }),
         last_evaluation: Some(EvaluationStatus { epoch: 1, score: f64::NAN, accuracy: Some(0.975) }),
-        thresholds: vec![ThresholdStatus { worker: 3, threshold: 0.001, sparsity: 0.0025, residual: 12.5 }],
+        thresholds: vec![ThresholdStatus {
+            worker: "node7/3".to_owned(),
+            threshold: 0.001,
+            sparsity: 0.0025,
+            residual: 12.5,
+        }],
         ..RunStatus::default()
     };
     (1..=12).for_each(|number| status.decisions.push(f64::from(number) / 2.0, &format!("decision {number}")));
@@ -79,12 +84,12 @@ received    3.00 MiB
 checkpoint  round 300, 10 min ago, `runs/x/c`
 evaluation  epoch 1, score NaN, accuracy 0.9750
 
-worker  address                     heard  round  slots
-     3  10.0.0.2:4711           5 min ago    313      2
-    12  trainer.example:99\u{fffd}[2J    4 h ago    322      2
+worker    address                     heard  round  slots
+node7/3   10.0.0.2:4711           5 min ago    313      2
+node7/12  trainer.example:99\u{fffd}[2J    4 h ago    322      2
 
-worker  threshold  sparsity  residual
-     3   1.000e-3  2.500e-3   1.250e1
+worker   threshold  sparsity  residual
+node7/3   1.000e-3  2.500e-3   1.250e1
 
    at  decision
 1.5 s  decision 3

@@ -13,7 +13,7 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
         .members()
         .into_iter()
         .map(|(id, heard)| MemberStatus {
-            id,
+            name: term.name(id),
             address: term.members.get(&id).map(|member| member.address.clone()).unwrap_or_default(),
             heard_ms_ago: now.saturating_sub(heard),
             round: term.machine.done(id),
@@ -24,7 +24,7 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
     let of = |(worker, known): (&u64, &Known)| {
         let traffic = known.traffic?;
         let (threshold, residual) = (f64::from(traffic.threshold), traffic.residual_mass);
-        Some(ThresholdStatus { worker: *worker, threshold, sparsity: traffic.sparsity, residual })
+        Some(ThresholdStatus { worker: term.name(*worker), threshold, sparsity: traffic.sparsity, residual })
     };
     let thresholds: Vec<ThresholdStatus> = term.members.iter().filter_map(of).collect();
     board.update(|status| {
@@ -41,16 +41,16 @@ pub(super) fn show(board: &Board, term: &Term, now: Now) {
 }
 
 /// Writes what the rules have decided, with the reason.
-pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
-    board.update(|status| {
+pub(super) fn hear(term: &Term, seconds: f64, told: &Told) {
+    term.board.update(|status| {
         let mut decide = |what: String| status.decisions.push(seconds, &what);
         match told {
             Told::WorkerJoined(worker) => {
-                decide(format!("worker {worker} joined"));
+                decide(format!("worker {} joined", term.name(*worker)));
                 status.workers_joined += 1;
             }
             Told::WorkerLost { member, reason } => {
-                decide(format!("worker {member} was lost: {reason}"));
+                decide(format!("worker {} was lost: {reason}", term.name(*member)));
                 status.workers_lost += 1;
             }
             Told::View { view, members, first, reason } => {
@@ -71,11 +71,12 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
             }
             Told::TakenBack { member, spans, .. } => {
                 let examples: u64 = spans.iter().map(|span| span.len()).sum();
-                decide(format!("{examples} examples of worker {member} count no more: all who held them are lost"));
+                let who = term.name(*member);
+                decide(format!("{examples} examples of worker {who} count no more: all who held them are lost"));
                 status.examples_counted -= examples.min(status.examples_counted);
             }
             Told::LeaseAgain { member, examples } => {
-                decide(format!("{examples} examples that worker {member} had been given come again"));
+                decide(format!("{examples} examples that worker {} had been given come again", term.name(*member)));
                 status.rounds_again += 1;
             }
             Told::EpochDone { epoch, round } => decide(format!("epoch {} ended with round {round}", epoch + 1)),
@@ -91,7 +92,9 @@ pub(super) fn hear(board: &Board, seconds: f64, told: &Told) {
                 decide(format!("nobody holds round {from}: back to the checkpoint of round {to}"));
                 status.rolled_back += 1;
             }
-            Told::WorkerRefused { member, reason } => decide(format!("worker {member} was refused: {reason}")),
+            Told::WorkerRefused { member, reason } => {
+                decide(format!("worker {} was refused: {reason}", term.name(*member)));
+            }
             Told::Waiting { members, needed } => {
                 status.reason = format!("{needed} workers are needed, {members} are here");
             }

@@ -23,6 +23,8 @@ use crate::coordination::RunRecord;
 use crate::spool::BulkWriter;
 use crate::wire::Version;
 
+/// The model in the folder of a run.
+const MODEL: &str = "model.safetensors";
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
 /// Numbers of a model that are compared at a time.
@@ -102,7 +104,17 @@ impl Disk {
         model.save_with(path, &numbers, &beside).map_err(|error| error.to_string())
     }
 
-    /// The state that a run goes on from.
+    /// The model or a checkpoint of a run, if there is any.
+    pub(super) fn of_another_run(&self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let is_of_a_run =
+            |name: &str| name == MODEL || name.starts_with("checkpoint") && name.ends_with(".safetensors");
+        let is_of_a_run =
+            |path: &PathBuf| path.is_file() && path.file_name().and_then(|name| name.to_str()).is_some_and(is_of_a_run);
+        entries.map(|entry| entry.path()).filter(is_of_a_run).min()
+    }
+
+    /// The state that a run goes on from: the newest, or the one before if that file is damaged.
     pub(super) fn load(&self, record: &RunRecord) -> Result<Begun, ClusterError> {
         // Wherever the folder was when it was written, and however its name was typed: it is this one.
         let recorded = PathBuf::from(record.checkpoint.clone().unwrap_or_default());
@@ -113,7 +125,25 @@ impl Disk {
             let found = "nothing: all masters of a run need the same `--output` folder, or begin anew with `--restart`";
             return Err(bad(expected, found.into()));
         }
-        let file = ModelOnDisk::open(&path, &Registry::default())?;
+        let damage = match self.read(&path, record) {
+            Err(error @ ClusterError::Network(_)) => error,
+            read => return read,
+        };
+        let older = self.checkpoints().into_iter().rev().filter(|other| *other != path);
+        let Some((other, begun)) =
+            older.into_iter().find_map(|other| Some((other.clone(), self.read(&other, record).ok()?)))
+        else {
+            return Err(damage);
+        };
+        let remark =
+            format!("{damage}; going on from `{}` instead: what came between is trained again", other.display());
+        Ok(Begun { remark: Some(remark), ..begun })
+    }
+
+    fn read(&self, path: &Path, record: &RunRecord) -> Result<Begun, ClusterError> {
+        let bad =
+            |expected: String, found: String| ClusterError::BadCheckpoint { path: path.to_owned(), expected, found };
+        let file = ModelOnDisk::open(path, &Registry::default())?;
         let rounds = file.extra.get(ROUNDS).ok_or_else(|| bad("what is left to do".into(), "nothing of it".into()))?;
         let rounds: Rounds =
             serde_json::from_str(rounds).map_err(|e| bad("what is left to do".into(), e.to_string()))?;
@@ -137,8 +167,9 @@ impl Disk {
             rest: rounds.rest,
             state,
             judged: rounds.judged,
-            path: Some(path),
+            path: Some(path.to_owned()),
             is_finished: rounds.is_finished,
+            remark: None,
         })
     }
 
@@ -152,8 +183,8 @@ impl Disk {
         Ok(path)
     }
 
-    /// Removes all but the newest checkpoints; one that cannot be removed costs room and nothing else.
-    pub(super) fn tidy(&self, newest: &Path) {
+    /// The checkpoints that are there, oldest first.
+    fn checkpoints(&self) -> Vec<PathBuf> {
         let number = |path: &Path| {
             let name = path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.strip_suffix(".safetensors")?;
             let (term, round) = name.split_once('-')?;
@@ -162,8 +193,14 @@ impl Disk {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut all: Vec<_> = entries.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
         all.sort_unstable();
+        all.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Removes all but the newest checkpoints; one that cannot be removed costs room and nothing else.
+    pub(super) fn tidy(&self, newest: &Path) {
+        let all = self.checkpoints();
         let surplus = all.len().saturating_sub(KEPT);
-        for (_, path) in all.into_iter().take(surplus).filter(|(_, path)| path != newest) {
+        for path in all.into_iter().take(surplus).filter(|path| path != newest) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -187,7 +224,7 @@ impl Disk {
         keeps_best: bool,
     ) -> Result<Exported, ClusterError> {
         let failed = |reason| ClusterError::RunFailed { reason };
-        let path = self.folder.join("model.safetensors");
+        let path = self.folder.join(MODEL);
         if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), &Registry::default())
         {
             let scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;

@@ -83,7 +83,7 @@ impl Term {
     ) -> Result<(), ClusterError> {
         board::judged(&self.board, epoch, &scores);
         let (is_best, ends) = self.judging.take(&scores);
-        host.tell(&Event::Evaluation { epoch, scores });
+        host.tell(&Event::Evaluation { epoch: epoch + 1, scores });
         if is_best {
             // Whoever was succeeded writes nothing over what its successor has written.
             let progress = Progress { iteration: self.checkpoint_steps, epoch: epoch + 1 };
@@ -148,7 +148,7 @@ impl Term {
     fn export(&mut self, epoch: u64, state: Bulk, scores: Option<Scores>, host: &mut dyn MasterHost) {
         let mut is_best = true;
         if let Some(scores) = &scores {
-            host.tell(&Event::Evaluation { epoch, scores: scores.clone() });
+            host.tell(&Event::Evaluation { epoch: epoch + 1, scores: scores.clone() });
             is_best = self.judging.take(scores).0;
         }
         let progress = Progress { iteration: self.checkpoint_steps, epoch: self.epochs_done() };

@@ -6,8 +6,9 @@ use paceline_exchange::{Bulk, Frame, Planted};
 use paceline_train::{Event, ReplicaMode};
 
 use super::host::MasterHost;
-use super::term::{Known, Term};
+use super::term::{Challenged, Known, Term};
 use crate::ClusterError;
+use crate::names::host_name;
 use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{Role, TOKENS, Talk};
 use crate::wire::{PROTOCOL, Version, Word};
@@ -52,14 +53,14 @@ impl Term {
         };
         let Some(member) = self.links.get(&link).copied() else {
             return match word {
-                Word::Hello { nonce, known_term, version, program } => {
+                Word::Hello { nonce, known_term, version, program, host: machine } => {
                     match self.refusal(known_term, version, &program) {
                         Some(reason) => {
                             self.refuse(link, &reason, host);
                             Ok(())
                         }
-                        None if self.setup.token.is_some() => self.challenge(link, nonce, host),
-                        None => self.welcome(link, host),
+                        None if self.setup.token.is_some() => self.challenge(link, nonce, machine, host),
+                        None => self.welcome(link, &machine, host),
                     }
                 }
                 Word::Prove { proof } => self.hear_proof(link, &proof, host),
@@ -107,13 +108,13 @@ impl Term {
                 self.tally.report(loss, weight, bytes_sent);
                 if let (Some(known), Some(traffic)) = (self.members.get_mut(&member), traffic) {
                     known.traffic = Some(traffic);
-                    let (worker, epoch, iteration) = (member as usize, self.epoch, self.iteration);
-                    let step = iteration.saturating_sub(self.epoch_began_at);
+                    let (worker, epoch, iteration) = (self.name(member), self.epoch + 1, self.iteration);
+                    let step = iteration.saturating_sub(self.epoch_began_at).max(1);
                     host.tell(&Event::Threshold { worker, epoch, step, iteration, traffic });
                 }
             }
             Word::StoodStill(milliseconds) => {
-                let (worker, seconds) = (Some(member), milliseconds as f64 / 1000.0);
+                let (worker, seconds) = (Some(self.name(member)), milliseconds as f64 / 1000.0);
                 host.tell(&Event::StoodStill { worker, seconds });
             }
             Word::Whereabouts(whereabouts) => {
@@ -133,7 +134,7 @@ impl Term {
             self.ended = Some(None);
             "the run has ended".into()
         } else {
-            let reason = format!("worker {member} cannot go on: {error}");
+            let reason = format!("worker {} cannot go on: {error}", self.name(member));
             self.ended = Some(Some(reason.clone()));
             reason
         };
@@ -164,32 +165,38 @@ impl Term {
     }
 
     /// A stranger says hello: both prove that they know the token, this one first.
-    fn challenge(&mut self, link: LinkId, of_worker: String, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+    fn challenge(
+        &mut self,
+        link: LinkId,
+        of_worker: String,
+        machine: String,
+        host: &mut dyn MasterHost,
+    ) -> Result<(), ClusterError> {
         let (of_master, binding) = (host.nonce()?, host.links().binding(link));
         let talk = Talk { of_worker: &of_worker, of_master: &of_master, binding: &binding };
         let Some(proof) = self.setup.token.as_ref().map(|token| token.prove(Role::Master, &talk)) else {
             return Ok(());
         };
         self.send(link, &Word::Challenge { nonce: of_master.clone(), proof }, host);
-        self.challenged.insert(link, (of_worker, of_master));
+        self.challenged.insert(link, Challenged { of_worker, of_master, host: machine });
         Ok(())
     }
 
     fn hear_proof(&mut self, link: LinkId, proof: &str, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
         let binding = host.links().binding(link);
-        let is_proved = self.challenged.remove(&link).is_some_and(|(of_worker, of_master)| {
-            let talk = Talk { of_worker: &of_worker, of_master: &of_master, binding: &binding };
+        let proved = self.challenged.remove(&link).filter(|Challenged { of_worker, of_master, .. }| {
+            let talk = Talk { of_worker, of_master, binding: &binding };
             self.setup.token.as_ref().is_some_and(|token| token.is_proved(Role::Worker, &talk, proof))
         });
-        if is_proved {
-            return self.welcome(link, host);
+        if let Some(Challenged { host: machine, .. }) = proved {
+            return self.welcome(link, &machine, host);
         }
         self.refuse(link, TOKENS, host);
         Ok(())
     }
 
     /// A stranger becomes an incarnation.
-    fn welcome(&mut self, link: LinkId, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
+    fn welcome(&mut self, link: LinkId, machine: &str, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
         host.links().admit(link);
         self.joined += 1;
         let incarnation = (self.record.term << 32) | self.joined;
@@ -204,6 +211,7 @@ impl Term {
             incarnation,
             Known { link, certified: host.now(), whereabouts: None, address: String::new(), slots: 0, traffic: None },
         );
+        self.hosts.insert(incarnation, host_name(machine));
         self.links.insert(link, incarnation);
         self.send(link, &welcome, host);
         self.feed(MasterEvent::Joined(incarnation), host)

@@ -105,6 +105,8 @@ pub struct Begun {
     pub path: Option<PathBuf>,
     /// Whether the run trains no further.
     pub is_finished: bool,
+    /// What people should know of how it was read.
+    pub remark: Option<String>,
 }
 
 impl Answer {
@@ -199,6 +201,11 @@ pub trait MasterHost {
 
     /// Begins to show how things are over HTTP, if that is wanted; says where.
     fn show(&mut self) -> Result<Option<String>, ClusterError>;
+
+    /// A file of a run that nobody has a record of, where this one would write.
+    fn of_another_run(&mut self) -> Option<PathBuf> {
+        None
+    }
 
     /// What a new network starts from.
     fn initial_state(&mut self) -> Result<Bulk, ClusterError>;

@@ -161,7 +161,13 @@ impl MasterLoop {
                 self.stand_by_when_all_is_answered(host);
             }
             (_, Answer::Led(leadership)) => return self.lead(leadership?, host),
-            (_, Answer::Loaded(loaded)) => self.announce(loaded?, true, host),
+            (_, Answer::Loaded(loaded)) => {
+                let begun = loaded?;
+                if let Some(message) = begun.remark.clone() {
+                    host.tell(&Event::Warning { message });
+                }
+                self.announce(begun, true, host);
+            }
             (Stage::Announcing { .. }, Answer::Published(Ok(()))) => self.open(host)?,
             (Stage::Announcing { .. }, Answer::Published(Err(Unpublished::Failed(reason)))) => {
                 return Err(ClusterError::RunFailed { reason });
@@ -209,6 +215,10 @@ impl MasterLoop {
         // Once is enough: whoever leads again goes on from what its successor has done.
         let restarts = std::mem::take(&mut self.restarts);
         let Some(record) = leadership.found.filter(|_| !restarts) else {
+            if !restarts && let Some(path) = host.of_another_run() {
+                host.begin(Operation::Resign);
+                return Err(ClusterError::UnknownRun { path });
+            }
             self.begin_anew(host)?;
             return Ok(None);
         };
@@ -236,7 +246,7 @@ impl MasterLoop {
         let (run, state) = (host.run_number(), host.initial_state()?);
         let rest = self.setup.work.clone();
         self.announce(
-            Begun { run, round: 0, rest, state, judged: Kept::default(), path: None, is_finished: false },
+            Begun { run, round: 0, rest, state, judged: Kept::default(), path: None, is_finished: false, remark: None },
             false,
             host,
         );

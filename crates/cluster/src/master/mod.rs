@@ -113,6 +113,7 @@ pub fn run_master(
 ) -> Result<Outcome, ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
     let trainer = Arc::new(job.cluster_trainer(Some(options.output.clone()), &options.open)?);
+    trainer.warn(tell);
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;

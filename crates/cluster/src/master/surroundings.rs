@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -200,6 +201,12 @@ impl MasterHost for Surroundings<'_> {
     }
 
     fn tell(&mut self, event: &Event) {
+        // The folder may have been moved since that was written.
+        if let Event::AlreadyEnded { model } = event
+            && let Some(here) = Path::new(model).file_name().map(|name| self.disk.folder.join(name))
+        {
+            return (self.tell)(&Event::AlreadyEnded { model: here.display().to_string() });
+        }
         (self.tell)(event);
     }
 
@@ -222,6 +229,10 @@ impl MasterHost for Surroundings<'_> {
             self.tracker = Some(Tracker::start(options, board, orders)?);
         }
         Ok(self.tracker.as_ref().map(|tracker| tracker.address().to_owned()))
+    }
+
+    fn of_another_run(&mut self) -> Option<PathBuf> {
+        self.disk.of_another_run()
     }
 
     fn initial_state(&mut self) -> Result<Bulk, ClusterError> {

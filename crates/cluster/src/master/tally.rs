@@ -54,7 +54,7 @@ impl Tally {
         let examples_per_second = self.counted_since as f64 / (since as f64 / 1e3).max(1e-3);
         let loss = self.loss.0 / self.loss.1;
         (self.told, self.counted_since, self.loss) = (Some(now), 0, (0.0, 0.0));
-        Some(Event::Step { epoch, step, iteration, loss, examples_per_second })
+        Some(Event::Step { epoch: epoch + 1, step: step + 1, iteration, loss, examples_per_second })
     }
 
     /// Examples that were counted come again.
@@ -69,7 +69,7 @@ impl Tally {
         let loss = self.epoch_loss.0 / self.epoch_loss.1;
         let examples_per_second = self.epoch_examples as f64 / seconds.max(1e-3);
         (self.epoch_began, self.epoch_examples, self.epoch_loss) = (now, 0, (0.0, 0.0));
-        Event::Epoch { epoch, loss, seconds, examples_per_second }
+        Event::Epoch { epoch: epoch + 1, loss, seconds, examples_per_second }
     }
 
     pub(super) fn seconds(&self, now: Now) -> f64 {

@@ -2,30 +2,31 @@
 
 use std::ops::Range;
 
-use paceline_exchange::rounds::Told;
+use paceline_exchange::rounds::{Incarnation, Told};
 use paceline_train::{Event, ReplicaMode};
 
 use super::board;
 use super::host::MasterHost;
 use super::term::Term;
+use crate::names::name_of;
 
 impl Term {
     pub(super) fn hear_told(&mut self, told: &Told, host: &mut dyn MasterHost) {
         let (workers, now) = (self.members.len(), host.now());
-        board::hear(&self.board, self.tally.seconds(now), told);
+        board::hear(self, self.tally.seconds(now), told);
         if matches!(told, Told::WorkerJoined(_) | Told::WorkerLost { .. } | Told::View { .. } | Told::Paused(_)) {
             board::show(&self.board, self, now);
         }
         match told {
             Told::WorkerJoined(worker) => {
                 let address = self.members.get(worker).map(|known| known.address.clone()).unwrap_or_default();
-                host.tell(&Event::WorkerJoined { worker: *worker, address, workers });
+                host.tell(&Event::WorkerJoined { worker: self.name(*worker), address, workers });
             }
             Told::WorkerLost { member, reason } => {
                 let traffic = self.members.get(member).and_then(|known| known.traffic);
                 host.tell(&Event::WorkerLost {
                     residual: traffic.map(|traffic| traffic.residual_mass),
-                    worker: *member,
+                    worker: self.name(*member),
                     reason: reason.clone(),
                     workers: workers.saturating_sub(1),
                 });
@@ -33,7 +34,7 @@ impl Term {
             Told::View { view, members, first, reason } => {
                 host.tell(&Event::View {
                     view: *view,
-                    workers: members.clone(),
+                    workers: members.iter().map(|member| self.name(*member)).collect(),
                     round: *first,
                     reason: reason.clone(),
                 });
@@ -54,7 +55,7 @@ impl Term {
                 self.tally.take_back(spans.iter().map(|span| span.len()).sum());
             }
             Told::LeaseAgain { member, examples } => {
-                let (round, worker, examples) = (self.machine.counted(), Some(*member), Some(*examples));
+                let (round, worker, examples) = (self.machine.counted(), Some(self.name(*member)), Some(*examples));
                 host.tell(&Event::LeaseRepeated { round, worker, examples });
             }
             Told::EpochDone { epoch, round } => {
@@ -64,7 +65,7 @@ impl Term {
             Told::SetAside { epoch, spans } => {
                 let examples = spans.iter().map(|span| span.len()).sum();
                 let places = spans.iter().map(|span| (span.start, span.end)).collect();
-                host.tell(&Event::SetAside { epoch: *epoch, examples, places });
+                host.tell(&Event::SetAside { epoch: epoch + 1, examples, places });
             }
             Told::RolledBack { to, from, .. } => {
                 // Epochs that ended behind it end again.
@@ -79,12 +80,17 @@ impl Term {
             }
             Told::WorkerRefused { member, reason } => {
                 let address = self.members.get(member).map(|known| known.address.clone()).unwrap_or_default();
-                host.tell(&Event::WorkerRefused { worker: *member, address, reason: reason.clone() });
+                host.tell(&Event::WorkerRefused { worker: self.name(*member), address, reason: reason.clone() });
             }
             Told::Waiting { members, needed } => host.tell(&Event::Waiting { workers: *members, needed: *needed }),
             Told::Paused(paused) => host.tell(&Event::OnHold { paused: *paused }),
             Told::NotSaved { round, reason } => host.tell(&Event::NotSaved { round: *round, reason: reason.clone() }),
         }
+    }
+
+    /// What people call a worker of this term.
+    pub(super) fn name(&self, worker: Incarnation) -> String {
+        name_of(self.hosts.get(&worker).map_or("", String::as_str), worker)
     }
 
     /// Examples of some steps count.

@@ -36,6 +36,16 @@ fn unjudged(begun: &Begun, is_resumed: bool) -> BTreeMap<Round, u64> {
     is_at_an_end.then(|| (begun.round, begun.rest.epoch() - 1)).into_iter().collect()
 }
 
+/// One who says that it is a worker.
+pub(super) struct Challenged {
+    /// What it has made up.
+    pub of_worker: String,
+    /// What the master has.
+    pub of_master: String,
+    /// What its machine is called.
+    pub host: String,
+}
+
 /// A worker as the master knows it.
 pub(super) struct Known {
     pub link: LinkId,
@@ -60,8 +70,10 @@ pub struct Term {
     looks_at: Now,
     pub(super) members: BTreeMap<Incarnation, Known>,
     pub(super) links: BTreeMap<LinkId, Incarnation>,
-    /// Strangers that have to prove that they know the token, with what both have made up.
-    pub(super) challenged: BTreeMap<LinkId, (String, String)>,
+    /// Strangers that have to prove that they know the token.
+    pub(super) challenged: BTreeMap<LinkId, Challenged>,
+    /// What the machines of all who have joined are called.
+    pub(super) hosts: BTreeMap<Incarnation, String>,
     pub(super) joined: u64,
     pub(super) sequence: u64,
     /// States that have arrived.
@@ -133,6 +145,7 @@ impl Term {
             (status.run, status.term, status.mode) =
                 (format!("{:016x}", record.run), record.term, name_of(&setup.mode).into());
             (status.epochs, status.examples) = (epochs, setup.rules.data.examples);
+            status.epoch = (epoch + 1).min(epochs);
         });
         Self {
             machine,
@@ -143,6 +156,7 @@ impl Term {
             members: BTreeMap::new(),
             links: BTreeMap::new(),
             challenged: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             joined: 0,
             sequence: 0,
             states: BTreeMap::new(),

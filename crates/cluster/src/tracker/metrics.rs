@@ -40,11 +40,9 @@ pub(super) fn metrics(status: &RunStatus) -> String {
         text.single(kind, name, help, value as f64);
     }
 
-    let ids: Vec<String> = status.members.iter().map(|member| member.id.to_string()).collect();
     let members = |value: fn(&MemberStatus) -> f64| {
-        let named = status.members.iter().zip(&ids);
-        named.map(move |(member, id)| -> Sample<'_> {
-            (vec![("worker", id.as_str()), ("address", member.address.as_str())], value(member))
+        status.members.iter().map(move |member| -> Sample<'_> {
+            (vec![("worker", member.name.as_str()), ("address", member.address.as_str())], value(member))
         })
     };
     let heard = members(|member| member.heard_ms_ago as f64 / 1e3);
@@ -66,10 +64,8 @@ pub(super) fn metrics(status: &RunStatus) -> String {
         text.family(Gauge, "paceline_evaluation_accuracy", "Share of right answers of the last evaluation.", accuracy);
     }
 
-    let ids: Vec<String> = status.thresholds.iter().map(|threshold| threshold.worker.to_string()).collect();
     let thresholds = |value: fn(&ThresholdStatus) -> f64| {
-        let named = status.thresholds.iter().zip(&ids);
-        named.map(move |(threshold, id)| -> Sample<'_> { (vec![("worker", id.as_str())], value(threshold)) })
+        status.thresholds.iter().map(move |of| -> Sample<'_> { (vec![("worker", of.worker.as_str())], value(of)) })
     };
     let (threshold, sparsity) = (thresholds(|of| of.threshold), thresholds(|of| of.sparsity));
     text.family(Gauge, "paceline_threshold", "Magnitude from which on a worker sends an element.", threshold);

@@ -66,8 +66,8 @@ pub struct RunStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberStatus {
-    /// Its incarnation.
-    pub id: u64,
+    /// What it is called: its host and its number.
+    pub name: String,
     /// Where it is.
     pub address: String,
     /// Milliseconds since it was last heard of.
@@ -109,8 +109,8 @@ pub struct EvaluationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThresholdStatus {
-    /// The incarnation of the worker.
-    pub worker: u64,
+    /// What the worker is called.
+    pub worker: String,
     /// From which magnitude on elements are sent.
     #[serde(deserialize_with = "number")]
     pub threshold: f64,

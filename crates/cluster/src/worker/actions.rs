@@ -2,7 +2,7 @@
 
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::rounds::{Course, MemberAction, MemberEvent};
+use paceline_exchange::rounds::{Course, MemberAction, MemberEvent, number_of};
 use paceline_train::{Outlet, Sink};
 
 use super::WorkerEvent;
@@ -52,7 +52,10 @@ impl Membership {
             MemberAction::Tell(message) => self.send(self.master, &Word::ToMaster(message), host),
             MemberAction::Ask(peer, message) => self.send_to_peer(peer, message, Bulk::default(), host),
             MemberAction::AskMasterForState(round) => self.send(self.master, &Word::WantState { round }, host),
-            MemberAction::Begin { view, members, round } => host.tell(&WorkerEvent::View { view, members, round }),
+            MemberAction::Begin { view, members, round } => {
+                let members = members.into_iter().map(number_of).collect();
+                host.tell(&WorkerEvent::View { view, members, round });
+            }
             MemberAction::Connect(peers) => {
                 let now = host.now();
                 let without_link = self.links.want(peers, host.links(), now);

@@ -9,6 +9,7 @@ use super::links::Links;
 use super::membership::{Ended, Membership};
 use super::rounds::Rounds;
 use crate::ClusterError;
+use crate::names::name_of;
 use crate::transport::{LinkId, TransportEvent};
 use crate::trust::{MemberIdentity, Proof, Role, TOKENS, Talk, Trust};
 use crate::wire::{PROTOCOL, Word};
@@ -25,7 +26,8 @@ impl Membership {
                 }
                 self.nonce = host.nonce()?;
                 let (nonce, program) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
-                let hello = Word::Hello { nonce, known_term: self.known_term, version: PROTOCOL, program };
+                let (known_term, version) = (self.known_term, PROTOCOL);
+                let hello = Word::Hello { nonce, known_term, version, program, host: host.machine() };
                 self.send(self.master, &hello, host);
             }
             TransportEvent::Opened { link } => {
@@ -168,7 +170,7 @@ impl Membership {
                 }
                 host.tell(&WorkerEvent::Joined {
                     master: self.address.clone(),
-                    worker: incarnation,
+                    worker: name_of(&host.machine(), incarnation),
                     job: job.name.clone(),
                 });
                 // Data that was read for the last incarnation is good for this one if the job is the same.

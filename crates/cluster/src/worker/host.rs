@@ -79,6 +79,11 @@ pub trait WorkerHost {
     /// Where what the replica has done is put; it comes back as [`Input::Done`].
     fn outbox(&self) -> Sender<ReplicaDone>;
 
+    /// What this machine is called; empty if that is not known.
+    fn machine(&self) -> String {
+        String::new()
+    }
+
     /// Where this process runs, if the system tells.
     fn whereabouts(&self) -> Option<Whereabouts> {
         None

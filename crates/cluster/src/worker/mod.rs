@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
-use paceline_exchange::rounds::{Incarnation, MOST_SLOTS, Slots};
+use paceline_exchange::rounds::{MOST_SLOTS, Slots};
 use paceline_train::Stop;
 use serde::Serialize;
 
@@ -93,8 +93,8 @@ pub enum WorkerEvent {
     Joined {
         /// The master's address.
         master: String,
-        /// Who it is.
-        worker: Incarnation,
+        /// Who it is: its host and its number.
+        worker: String,
         /// The job.
         job: String,
     },
@@ -102,8 +102,8 @@ pub enum WorkerEvent {
     View {
         /// Its number.
         view: u64,
-        /// Who is in it.
-        members: Vec<Incarnation>,
+        /// The numbers of those who are in it.
+        members: Vec<String>,
         /// Its first round.
         round: u64,
     },

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::rounds::{Incarnation, MemberEvent, Steps};
+use paceline_exchange::rounds::{Incarnation, MemberEvent, Steps, number_of};
 use paceline_exchange::sharing::message::PeerWord;
 use paceline_exchange::sharing::{Act, Happened};
 use paceline_exchange::{Bulk, Message};
@@ -63,7 +63,9 @@ impl Membership {
     }
 
     fn kept(&self, origin: Incarnation, sequence: u64) -> Result<Bytes, String> {
-        self.stream.get(origin, sequence).ok_or_else(|| format!("message {sequence} of worker {origin} is missing"))
+        self.stream
+            .get(origin, sequence)
+            .ok_or_else(|| format!("message {sequence} of worker {} is missing", number_of(origin)))
     }
 
     /// Takes what came beside a word of a peer, if it is what it should be.

@@ -12,6 +12,7 @@ use super::host::{Found, Input, Ready, WorkerHost};
 use super::worker_loop::{WorkerLoop, WorkerSetup};
 use super::{Target, WorkerEvent, WorkerOptions};
 use crate::coordination::{CONNECT_LIMIT, Coordination, ZooKeeper};
+use crate::names::this_host;
 use crate::record::Record;
 use crate::transport::{TcpTransport, Transport, TransportEvent};
 use crate::trust::{Fingerprint, Token};
@@ -138,7 +139,11 @@ impl Surroundings<'_> {
             Ok(()) => written.recv().unwrap_or(Ok(())),
             Err(_) => Ok(()),
         };
-        written.map_err(|source| paceline_train::Error::Output { path: path.clone(), source }.into())
+        written.map_err(|source| ClusterError::Unwritable {
+            what: "the state of `--keep-state`",
+            path: path.clone(),
+            source,
+        })
     }
 }
 
@@ -191,6 +196,10 @@ impl WorkerHost for Surroundings<'_> {
 
     fn outbox(&self) -> Sender<ReplicaDone> {
         self.outbox.clone()
+    }
+
+    fn machine(&self) -> String {
+        this_host()
     }
 
     fn whereabouts(&self) -> Option<Whereabouts> {

@@ -24,6 +24,10 @@ impl Dropped {
         self.count += 1;
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// In words, for a file of which so many rows were kept.
     pub(super) fn notes(self, rows: &Rows, kept: usize) -> Notes {
         let all = kept as u64 + self.count;

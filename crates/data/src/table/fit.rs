@@ -99,6 +99,14 @@ pub(super) fn fit(
     used.extend(weight);
     let (gathered, count, starts) = gather(rows, &used, missing, block_rows, &mut left_out)?;
     let mut notes = left_out.notes(rows, count);
+    notes.remarks.extend(rows.remark());
+    for (field, gathered) in used.iter().zip(&gathered).filter(|_| !rows.guessed.is_empty()) {
+        // One text on top of a column of numbers is its name.
+        let is_on_top = gathered.first_text.as_ref().is_some_and(|(position, _)| position.record() == 0);
+        if gathered.texts == 1 && gathered.numbers > 1 && is_on_top {
+            return Err(rows.numbers_in_header(*field));
+        }
+    }
     let of = |field: usize| &gathered[used.iter().position(|of| *of == field).expect("every used field is gathered")];
 
     let mut columns = Vec::new();
@@ -171,6 +179,7 @@ fn gather(
         count += 1;
     }
     match count {
+        0 if dropped.is_empty() => Err(Error::OnlyHeader { path: rows.path.clone() }),
         0 => Err(Error::NothingLeft { path: rows.path.clone(), what: "rows" }),
         _ => Ok((gathered, count, starts)),
     }

@@ -39,6 +39,8 @@ pub(super) struct Rows {
     pub(super) names: Vec<String>,
     /// Whether the names come from the file.
     pub(super) named: bool,
+    /// The cells of the first line, if it was taken for data and nobody has said that it is.
+    pub(super) guessed: Vec<String>,
     reader: Reader<File>,
     record: StringRecord,
     first: Position,
@@ -61,12 +63,13 @@ impl Rows {
             path: path.to_owned(),
             names: Vec::new(),
             named: false,
+            guessed: Vec::new(),
             reader,
             record: StringRecord::new(),
             first: Position::new(),
         };
         if !rows.read_record()? {
-            return Err(Error::NothingLeft { path: path.to_owned(), what: "rows" });
+            return Err(Error::EmptyTable { path: path.to_owned() });
         }
         rows.named = match options.header {
             Header::Yes => true,
@@ -81,9 +84,17 @@ impl Rows {
             }
             false => (0..rows.record.len()).map(place).collect(),
         };
+        if let ([only], None) = (&rows.names[..], options.delimiter)
+            && let Some((by, option)) = other_delimiter(&rows.record[0])
+        {
+            return Err(Error::OtherDelimiter { path: path.to_owned(), found: only.clone(), by, option });
+        }
         let mut seen = HashSet::new();
         if let Some(column) = rows.names.iter().find(|name| !seen.insert(name.as_str())) {
             return Err(Error::DuplicateColumn { path: path.to_owned(), column: column.clone() });
+        }
+        if !rows.named && options.header == Header::Auto {
+            rows.guessed = rows.record.iter().map(str::to_owned).collect();
         }
         if rows.named {
             rows.first = rows.reader.position().clone();
@@ -131,6 +142,21 @@ impl Rows {
         line_at(&self.path, self.position().byte())
     }
 
+    /// The first line, which was taken for data, seems to hold the name of this column.
+    pub(super) fn numbers_in_header(&self, at: usize) -> Error {
+        let (path, column) = (self.path.clone(), self.names[at].clone());
+        Error::NumbersInHeader { path, column, found: self.guessed[at].clone() }
+    }
+
+    /// What people should know of a first line that was taken for data: some programs write the numbers 0, 1, 2 as names.
+    pub(super) fn remark(&self) -> Option<String> {
+        let counts = self.guessed.iter().enumerate().all(|(at, cell)| *cell == at.to_string());
+        (self.guessed.len() > 1 && counts).then(|| {
+            let path = self.path.display();
+            format!("the first line of `{path}` is 0, 1, 2 and so on, and was taken for data: if these are names, add `header=yes`")
+        })
+    }
+
     /// The place of a column that is given by name or by place.
     pub(super) fn column(&self, wanted: &str) -> Result<usize, Error> {
         if let Some(at) = self.names.iter().position(|name| name == wanted) {
@@ -140,6 +166,10 @@ impl Rows {
         let place = wanted.parse::<i64>().ok().map(|place| if place < 0 { place + count } else { place });
         match place {
             Some(place) if (0..count).contains(&place) => Ok(place as usize),
+            _ if self.guessed.iter().any(|cell| cell == wanted) => {
+                let at = self.guessed.iter().position(|cell| cell == wanted).unwrap_or_default();
+                Err(self.numbers_in_header(at))
+            }
             _ => Err(Error::NoSuchColumn {
                 path: self.path.clone(),
                 found: wanted.to_owned(),
@@ -148,6 +178,14 @@ impl Rows {
             }),
         }
     }
+}
+
+/// What the cells of a line seem to be separated by, if it is no comma.
+fn other_delimiter(line: &str) -> Option<(&'static str, &'static str)> {
+    [(';', "semicolons", ";"), ('\t', "tabs", "tab"), ('|', "upright strokes", "|")]
+        .into_iter()
+        .find(|(letter, ..)| line.contains(*letter))
+        .map(|(_, by, option)| (by, option))
 }
 
 fn looks_like_header(record: &StringRecord) -> bool {

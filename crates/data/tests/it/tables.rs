@@ -142,8 +142,6 @@ fn a_wrong_column_is_answered_with_the_nearest() {
     assert!(message.contains("did you mean `species`?"), "{message}");
     let twice = Table::new("a,a\n1,2\n").message("");
     assert!(twice.contains("two columns `a`"), "{twice}");
-    assert!(Table::new("").message("").contains("no rows"));
-    assert!(Table::new("a,b\n").message("").contains("no rows"));
 }
 
 #[test]
@@ -269,4 +267,40 @@ fn rows_that_are_left_out_are_told_and_named_where_they_are_to_be_predicted() {
     let source = table.open_with("", options).unwrap();
     let left_out: Vec<(u64, &str)> = source.left_out().iter().map(|row| (row.row, row.reason.as_str())).collect();
     assert_eq!((source.examples(), left_out), (3, vec![(1, "no value in column `a`")]));
+}
+
+#[test]
+fn a_file_that_is_not_what_it_seems_is_answered_with_what_to_do() {
+    let semicolons = Table::new("length;species\n1,5;rose\n2,5;iris\n");
+    assert!(semicolons.message("label=species").contains("separated by semicolons, add `delimiter=;`"));
+    semicolons.open("label=species&delimiter=;").expect("as it says");
+    let tabs = Table::new("length\tspecies\n1\trose\n2\tiris\n");
+    assert!(tabs.message("label=species").contains("separated by tabs, add `delimiter=tab`"));
+    assert!(Table::new("").message("label=species").contains("is empty: expected a line with the names"));
+    assert!(Table::new("\n\n").message("label=species").contains("is empty"));
+    assert!(Table::new("length,species\n").message("label=species").contains("names of its columns and no rows"));
+    let dropped = Table::new("length,species\n,rose\n").message("label=species&missing=drop");
+    assert!(dropped.contains("no rows left after its options were applied"), "{dropped}");
+}
+
+#[test]
+fn a_header_with_numbers_in_it_is_not_taken_for_a_row_without_a_word() {
+    // By the name of a column that is in it, or by one text on top of numbers.
+    let table = Table::new("0,1,target\n1.5,2,0\n2.5,1,1\n3.5,0,1\n");
+    for query in ["label=target", "label=2", "label=-1", "drop=target&label=0", "label=0&task=regression"] {
+        let message = table.message(query);
+        assert!(
+            message.contains("line 1") && message.contains("`target`") && message.contains("header=yes"),
+            "{message}"
+        );
+    }
+    assert_eq!(table.open("label=target&header=yes").expect("as it says").examples(), 3);
+    assert!(table.message("label=2&header=no&task=regression").contains("expected a finite number"));
+    // Numbers alone may be either.
+    let counted = Table::new("0,1,2\n1.5,2,0\n2.5,1,1\n");
+    let remarks = counted.open("label=2").expect("a table").remarks().join("\n");
+    assert!(remarks.contains("0, 1, 2 and so on") && remarks.contains("header=yes"), "{remarks}");
+    assert!(counted.open("label=2&header=no").expect("a table").remarks().is_empty());
+    assert!(counted.open("label=2&header=yes").expect("a table").remarks().is_empty());
+    assert!(Table::new(FLOWERS).open("label=species").expect("a table").remarks().is_empty());
 }

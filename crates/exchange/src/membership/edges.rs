@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::planted::{Planted, has};
-use crate::rounds::Incarnation;
+use crate::rounds::{Incarnation, number_of};
 
 /// A direct link that fails so often is given up: what the two say to each other goes through the master.
 const FAILURES_UNTIL_RELAYED: u32 = 2;
@@ -49,7 +49,8 @@ impl Edges {
             };
             // Who fails with more of the others, and of equals the one that came later.
             let (evicted, other) = if (all(a), a) > (all(b), b) { (a, b) } else { (b, a) };
-            let reason = format!("it does not reach worker {other} and fails with more peers, or came later");
+            let reason =
+                format!("it does not reach worker {} and fails with more peers, or came later", number_of(other));
             return Remedy::Evict(evicted, reason);
         }
         if *failures < FAILURES_UNTIL_RELAYED {

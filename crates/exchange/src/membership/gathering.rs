@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::edges::{Edges, Remedy};
 use super::roster::Roster;
 use crate::planted::{Planted, has};
-use crate::rounds::{Incarnation, Now};
+use crate::rounds::{Incarnation, Now, number_of};
 
 /// How long what asks for a view is gathered, in milliseconds.
 const GATHERED_FOR: Now = 100;
@@ -53,7 +53,7 @@ impl Gathering {
         self.until.filter(|at| now >= *at)?;
         let Self { joined, broken, .. } = std::mem::take(self);
         let mut due = Due::default();
-        let joined: Vec<String> = joined.iter().map(Incarnation::to_string).collect();
+        let joined: Vec<String> = joined.iter().map(|worker| number_of(*worker)).collect();
         match &joined[..] {
             _ if has(planted, Planted::ForgetsWhoJoined) => {}
             [] => {}

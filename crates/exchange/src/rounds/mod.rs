@@ -48,6 +48,14 @@ pub(crate) fn poison(epoch: u64, span: Span) -> String {
 pub type Term = u64;
 /// One worker process from one joining to its leaving; never used again.
 pub type Incarnation = u64;
+/// The number of a worker as people read it: within the first master's term `3`, in later ones `2.3`.
+pub fn number_of(worker: Incarnation) -> String {
+    match (worker >> 32, worker & 0xffff_ffff) {
+        (0 | 1, number) => number.to_string(),
+        (term, number) => format!("{term}.{number}"),
+    }
+}
+
 /// The number of a view within a term.
 pub type ViewNumber = u64;
 /// The number of a round within a run, from 1; the state before the first round is that of round 0.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::Settings;
 use super::settings::settings_setters;
-use super::table::{self, explain, nearest};
+use super::table;
+use super::wording::{explain, nearest};
 use crate::Loss;
 use crate::custom::{CustomLayer, Layer};
 

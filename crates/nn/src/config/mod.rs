@@ -6,13 +6,14 @@
 //! - `layer`: the kinds of layers with their settings.
 //! - `settings`: what may be set for the network and again for a layer.
 //! - `ending`: the activation and the loss at the end, by the task where they are not stated.
-//! - `table`: reading names or tables, with suggestions for what is misspelt.
+//! - `table`: reading names or tables. `wording`: what is wrong with them, with suggestions for what is misspelt.
 
 mod ending;
 mod layer;
 mod network;
 mod settings;
 mod table;
+mod wording;
 
 pub(crate) use ending::{Assumed, gives_probabilities};
 pub use layer::{
@@ -21,4 +22,4 @@ pub use layer::{
 };
 pub use network::NetworkConfig;
 pub use settings::Settings;
-pub use table::{explain, nearest};
+pub use wording::{explain, nearest};

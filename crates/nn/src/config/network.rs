@@ -3,7 +3,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::settings::settings_setters;
-use super::table::explain;
+use super::wording::explain;
 use super::{LayerConfig, Settings};
 use crate::{Error, InputType};
 

@@ -3,35 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The name in `known` that `name` was most likely meant to be.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.into_iter().map(|k| (strsim::damerau_levenshtein(&name.to_lowercase(), k), k));
-    scored.min_by_key(|(distance, _)| *distance).filter(|(d, k)| *d <= 1 + k.len().max(name.len()) / 3).map(|(_, k)| k)
-}
-
-/// Rewrites serde's messages: a suggestion for an unknown name, and our words for the rest.
-///
-/// `more` are names that would have been right too but that serde does not know of.
-pub fn explain(message: &str, more: &[&str]) -> String {
-    let message = message.split(" at line ").next().unwrap_or(message);
-    for (what, kind) in [("unknown field `", "key"), ("unknown variant `", "name")] {
-        let Some(rest) = message.split_once(what).map(|(_, rest)| rest) else { continue };
-        let Some((found, expected)) = rest.split_once('`') else { continue };
-        // The names stand between backticks, so every second piece is one.
-        let mut known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        known.extend(more);
-        known.sort_unstable();
-        known.dedup();
-        let hint = match nearest(found, known.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => {
-                format!("expected one of {}", known.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", "))
-            }
-        };
-        return format!("unknown {kind} `{found}`; {hint}");
-    }
-    message.replace("missing field", "missing key")
-}
+use super::wording::explain;
 
 /// Reads an enum from a bare name or a table of one entry; a name alone takes all defaults.
 pub(crate) fn named<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
@@ -90,7 +62,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{explain, named, nearest};
+    use super::{explain, named};
     use crate::{Activation, Updater};
 
     #[test]
@@ -107,6 +79,5 @@ mod tests {
     fn a_misspelt_name_is_answered_with_the_nearest_one() {
         let error = named::<Activation>("rleu".into()).expect_err("no such name").to_string();
         assert_eq!(explain(&error, &[]), "unknown name `rleu`; did you mean `relu`?");
-        assert_eq!(nearest("xyzzyx", ["relu", "tanh"]), None);
     }
 }

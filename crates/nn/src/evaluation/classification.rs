@@ -251,7 +251,8 @@ mod tests {
 
     use super::Classification;
     use crate::evaluation::fixture::{
-        assert_close, classes, close, expected, float, floats, names, parts, relatively_close, weight, weights,
+        assert_close, classes, close, expected, float, floats, names, parts, rare_classes, relatively_close, weight,
+        weights,
     };
 
     fn evaluate(case: &Value) -> Classification {
@@ -261,10 +262,22 @@ mod tests {
         evaluation
     }
 
+    fn rare(case: &Value) -> Classification {
+        let mut evaluation = Classification::new(names(3)).with_top_n(2);
+        let (outputs, classes, weights) = rare_classes(case);
+        evaluation.add(&outputs, &classes, weights.as_deref());
+        evaluation
+    }
+
     #[test]
     fn every_number_agrees_with_scikit_learn() {
-        for (name, case) in expected()["classification"].as_object().expect("cases by name") {
-            let report = evaluate(case).report();
+        let expected = expected();
+        let cases = expected["classification"].as_object().expect("cases by name").iter();
+        let cases = cases.map(|(name, case)| (name.clone(), case, evaluate(case)));
+        let all_rare = expected["rare_classes"].as_array().expect("a list").iter();
+        let all_rare = all_rare.enumerate().map(|(at, case)| (format!("rare {at}"), case, rare(case)));
+        for (name, case, evaluation) in cases.chain(all_rare) {
+            let report = evaluation.report();
             assert_eq!(report.not_finite, case["not_finite"], "{name}");
             assert_close(&format!("{name} confusion"), report.confusion.concat(), &case["confusion"]);
             let class = |score: fn(&super::ClassReport) -> f64| report.classes.iter().map(score);

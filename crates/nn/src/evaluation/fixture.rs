@@ -41,6 +41,24 @@ pub(super) fn classes(values: &Value) -> Vec<u32> {
     list(values).map(|value| value.as_u64().expect("a class") as u32).collect()
 }
 
+/// Outputs, classes and weights of `rare_classes` in `evaluation.py`.
+pub(super) fn rare_classes(case: &Value) -> (Vec<f32>, Vec<u32>, Option<Vec<f32>>) {
+    let [tied, weighted] = ["tied", "weighted"].map(|key| case[key].as_bool().expect("a flag"));
+    let (mut outputs, mut classes, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..40_000u32 {
+        let drawn = (row * 7919 % 40_009) as f32 / 40_009.0;
+        let drawn = if tied { (drawn * 64.0).floor() / 64.0 } else { drawn };
+        let is_rare = [17, 4_000, 11_111, 23_456, 31_337, 39_998].contains(&row);
+        let class = if is_rare { 2 } else { row % 5 / 3 };
+        let second = if class == 1 { drawn * 0.5 + 0.25 } else { drawn * 0.625 };
+        let third = if is_rare { drawn * 0.875 + 0.125 } else { drawn * drawn * 0.5 };
+        outputs.extend([0.5 - drawn * 0.25, second, third]);
+        classes.push(class);
+        weights.push(1.0 + (row % 7) as f32 / 8.0);
+    }
+    (outputs, classes, weighted.then_some(weights))
+}
+
 /// The weights of a case, if it has any.
 pub(super) fn weights(case: &Value) -> Option<Vec<f32>> {
     case["weights"].is_array().then(|| floats(&case["weights"]))

@@ -123,16 +123,27 @@ pub struct ClassRocReport {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::MultiClassRoc;
     use crate::evaluation::Thresholds;
-    use crate::evaluation::fixture::{assert_close, classes, close, expected, float, floats, names, parts};
+    use crate::evaluation::fixture::{
+        assert_close, classes, close, expected, float, floats, names, parts, rare_classes,
+    };
 
     #[test]
     fn areas_agree_with_scikit_learn() {
-        let case = &expected()["multi_class_roc"];
-        let mut evaluation = MultiClassRoc::new(names(4), Thresholds::Exact);
-        evaluation.add(&floats(&case["outputs"]), &classes(&case["actual"]), None);
+        let expected = expected();
+        let case = &expected["multi_class_roc"];
+        check(case, 4, (floats(&case["outputs"]), classes(&case["actual"]), None));
+        for case in expected["rare_classes"].as_array().expect("a list") {
+            check(case, 3, rare_classes(case));
+        }
+    }
+
+    fn check(case: &Value, count: usize, (outputs, classes, weights): (Vec<f32>, Vec<u32>, Option<Vec<f32>>)) {
+        let mut evaluation = MultiClassRoc::new(names(count), Thresholds::Exact);
+        evaluation.add(&outputs, &classes, weights.as_deref());
         let report = evaluation.report();
         let areas = |area: fn(&super::ClassRocReport) -> Option<f64>| report.classes.iter().filter_map(area);
         assert_close("auc", areas(|class| class.roc.auc), &case["auc"]);

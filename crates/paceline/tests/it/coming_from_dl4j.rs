@@ -327,7 +327,7 @@ fn train_for_a_while(trainer: &Trainer) -> Result<Outcome, paceline::train::Erro
     let stop = trainer.stop(); // may go to another thread
     trainer.run(&mut |event| {
         if let Event::Epoch { epoch, .. } = event
-            && *epoch >= 2
+            && *epoch >= 3
         {
             stop.ask();
         }

@@ -32,7 +32,7 @@ pub enum Event {
         /// The vector instructions in use.
         instructions: &'static str,
     },
-    /// Something about the data that was perhaps not meant so.
+    /// Something that was perhaps not meant so, or is not as it should be, and does not stop the run.
     Warning {
         /// A sentence.
         message: String,
@@ -67,7 +67,7 @@ pub enum Event {
     StoodStill {
         /// The worker; none for the master itself.
         #[serde(skip_serializing_if = "Option::is_none")]
-        worker: Option<u64>,
+        worker: Option<String>,
         /// For how long.
         seconds: f64,
     },
@@ -85,8 +85,8 @@ pub enum Event {
     },
     /// A worker has other data and may not take part, or was gone before it could.
     WorkerRefused {
-        /// Who.
-        worker: u64,
+        /// Who: its host and its number.
+        worker: String,
         /// Where its peers would have reached it.
         address: String,
         /// What differs.
@@ -94,8 +94,8 @@ pub enum Event {
     },
     /// A worker can be counted on.
     WorkerJoined {
-        /// Who.
-        worker: u64,
+        /// Who: its host and its number.
+        worker: String,
         /// Where its peers reach it.
         address: String,
         /// Workers that are there now.
@@ -103,8 +103,8 @@ pub enum Event {
     },
     /// A worker is gone.
     WorkerLost {
-        /// Who.
-        worker: u64,
+        /// Who: its host and its number.
+        worker: String,
         /// Why it is believed so.
         reason: String,
         /// Workers that are left.
@@ -117,7 +117,7 @@ pub enum Event {
         /// Its number.
         view: u64,
         /// Who is in it.
-        workers: Vec<u64>,
+        workers: Vec<String>,
         /// Its first round.
         round: u64,
         /// Why it was needed.
@@ -128,13 +128,13 @@ pub enum Event {
         /// The round; in `shared`, the examples that count.
         round: u64,
         /// In `shared`: who had been given what comes again.
-        worker: Option<u64>,
+        worker: Option<String>,
         /// In `shared`: how many examples.
         examples: Option<u64>,
     },
     /// Examples that were lost with two workers are left out.
     SetAside {
-        /// The epoch, from 0.
+        /// The epoch, from 1.
         epoch: u64,
         /// How many.
         examples: u64,
@@ -162,9 +162,9 @@ pub enum Event {
     },
     /// A step was taken; the first one is told, and then one in a while.
     Step {
-        /// The epoch, from 0.
+        /// The epoch, from 1.
         epoch: u64,
-        /// The step of the epoch, from 0.
+        /// The step of the epoch, from 1.
         step: u64,
         /// Steps taken in all.
         iteration: u64,
@@ -176,11 +176,11 @@ pub enum Event {
     /// What a replica sends in mode `shared`; told twice a second, and after the first and the last
     /// step that it takes before the replicas meet.
     Threshold {
-        /// The replica, from 0.
-        worker: usize,
-        /// The epoch, from 0.
+        /// The replica: in one process its number, from 1; on many machines its host and its number.
+        worker: String,
+        /// The epoch, from 1.
         epoch: u64,
-        /// The step of the epoch, from 0.
+        /// The step of the epoch, from 1.
         step: u64,
         /// Steps taken in all.
         iteration: u64,
@@ -190,7 +190,7 @@ pub enum Event {
     },
     /// An epoch is over.
     Epoch {
-        /// The epoch, from 0.
+        /// The epoch, from 1.
         epoch: u64,
         /// The mean loss of its minibatches; not a number where a master heard of none.
         loss: f64,
@@ -201,7 +201,7 @@ pub enum Event {
     },
     /// The model was judged on the test data.
     Evaluation {
-        /// The epoch, from 0.
+        /// The epoch, from 1.
         epoch: u64,
         /// How good it is.
         #[serde(flatten)]

@@ -193,7 +193,7 @@ impl Run<'_> {
         self.step = 0;
         let seconds = began.elapsed().as_secs_f64();
         let examples_per_second = (self.examples - seen) as f64 / seconds.max(1e-9);
-        listener(&Event::Epoch { epoch, loss: self.losses().mean(), seconds, examples_per_second });
+        listener(&Event::Epoch { epoch: epoch + 1, loss: self.losses().mean(), seconds, examples_per_second });
         Ok(Ended::Whole)
     }
 
@@ -243,8 +243,8 @@ impl Run<'_> {
                 let mut loss = Loss::default();
                 last[..if of_all { last.len() } else { 1 }].iter().for_each(|one| loss.merge(*one));
                 listener(&Event::Step {
-                    epoch: stretch.epoch,
-                    step: taken.step,
+                    epoch: stretch.epoch + 1,
+                    step: taken.step + 1,
                     iteration: taken.iteration,
                     loss: loss.mean(),
                     examples_per_second: since as f64 / mark.elapsed().as_secs_f64().max(1e-9),
@@ -253,8 +253,9 @@ impl Run<'_> {
                 (*told, newest) = (Some(mark), taken.iteration);
             }
             if let Some(traffic) = taken.traffic {
-                let StepsTaken { member: worker, step, iteration, .. } = taken;
-                listener(&Event::Threshold { worker, epoch: stretch.epoch, step, iteration, traffic });
+                let StepsTaken { member, step, iteration, .. } = taken;
+                let (worker, epoch, step) = ((member + 1).to_string(), stretch.epoch + 1, step + 1);
+                listener(&Event::Threshold { worker, epoch, step, iteration, traffic });
             }
         })
     }
@@ -336,7 +337,7 @@ impl Run<'_> {
     /// Judges the model, if there is something to judge it on; says why the run ends here, if it does.
     fn judge(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Option<String>, Error> {
         let Some(scores) = self.measure(None)? else { return Ok(None) };
-        listener(&Event::Evaluation { epoch: self.progress().epoch.saturating_sub(1), scores: scores.clone() });
+        listener(&Event::Evaluation { epoch: self.progress().epoch.max(1), scores: scores.clone() });
         let sane = expect_sane(&self.first().state, self.progress(), Some(&scores), || self.kept());
         if let (Err(error), true) = (&sane, self.ends_at_invalid_score()) {
             return Ok(Some(error.to_string()));

@@ -148,12 +148,17 @@ impl Trainer {
         self.stop.clone()
     }
 
-    /// Runs, and tells `listener` what happens.
-    pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
-        let mut resumable = false;
+    /// Tells what in the data was perhaps not meant so.
+    pub fn warn(&self, listener: &mut dyn FnMut(&Event)) {
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
             listener(&Event::Warning { message: message.clone() });
         }
+    }
+
+    /// Runs, and tells `listener` what happens.
+    pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
+        let mut resumable = false;
+        self.warn(listener);
         let outcome = Run::begin(self).and_then(|mut run| {
             let outcome = run.go(listener);
             resumable = run.can_be_resumed();

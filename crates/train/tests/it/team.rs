@@ -400,11 +400,11 @@ fn shared_workers_tell_what_they_send() {
                 assert!(traffic.bytes_per_step <= 18.0 + parameters / 4.0, "{traffic:?}");
                 assert_eq!(traffic.form.is_some(), traffic.sparsity > 0.0);
                 bytes += traffic.bytes_per_step;
-                if *step + 1 == per_epoch {
-                    at_the_end.push(*worker);
+                if *step == per_epoch {
+                    at_the_end.push(worker.clone());
                 }
                 let json = serde_json::to_value(event).expect("an event");
-                assert_eq!((&json["event"], &json["worker"]), (&"threshold".into(), &(*worker).into()));
+                assert_eq!((&json["event"], &json["worker"]), (&"threshold".into(), &worker.as_str().into()));
                 assert!(json["residual_norm"].is_number() && json["bytes_per_step"].is_number(), "{json}");
             }
             Event::Finished { bytes_sent, .. } => assert_eq!(*bytes_sent > 0, bytes > 0.0),
@@ -412,7 +412,8 @@ fn shared_workers_tell_what_they_send() {
         });
         outcome.expect("a run");
         at_the_end.sort_unstable();
-        let every_epoch: Vec<usize> = (0..expected).flat_map(|worker| [worker; 2]).collect();
+        let every_epoch: Vec<String> =
+            (1..=expected).flat_map(|worker| [worker, worker]).map(|n: usize| n.to_string()).collect();
         assert_eq!(at_the_end, every_epoch);
     }
 }

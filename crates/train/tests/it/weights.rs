@@ -26,7 +26,7 @@ fn learned(class_weights: Option<Vec<f32>>) -> (f64, f64) {
     let trainer = Trainer::new(Network::new(config).expect("a network"), lopsided(), options).expect("they fit");
     let mut first = None;
     let outcome = trainer.run(&mut |event| {
-        if let Event::Epoch { epoch: 0, loss, .. } = event {
+        if let Event::Epoch { epoch: 1, loss, .. } = event {
             first = Some(*loss);
         }
     });

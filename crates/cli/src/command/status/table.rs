@@ -14,15 +14,15 @@ pub(super) fn of(status: &RunStatus) -> String {
     let workers = status.members.iter().map(|member| {
         let heard = format!("{} ago", time(member.heard_ms_ago as f64 / 1e3));
         let (round, slots) = (member.round.to_string(), member.slots.to_string());
-        [member.id.to_string(), printable(&member.address), heard, round, slots]
+        [printable(&member.name), printable(&member.address), heard, round, slots]
     });
-    let heads = [("worker", Right), ("address", Left), ("heard", Right), ("round", Right), ("slots", Right)];
+    let heads = [("worker", Left), ("address", Left), ("heard", Right), ("round", Right), ("slots", Right)];
     text += &columns(heads, workers.collect());
     let thresholds = status.thresholds.iter().map(|of| {
         let [threshold, sparsity, residual] = [of.threshold, of.sparsity, of.residual].map(|of| format!("{of:.3e}"));
-        [of.worker.to_string(), threshold, sparsity, residual]
+        [printable(&of.worker), threshold, sparsity, residual]
     });
-    let heads = [("worker", Right), ("threshold", Right), ("sparsity", Right), ("residual", Right)];
+    let heads = [("worker", Left), ("threshold", Right), ("sparsity", Right), ("residual", Right)];
     text += &columns(heads, thresholds.collect());
     let skipped = status.decisions.iter().len().saturating_sub(DECISIONS);
     let decisions = status.decisions.iter().skip(skipped);

@@ -136,7 +136,7 @@ fn every_number_of_the_state_is_a_metric() {
     let phases = phases.map(|phase| (labelled(&[("phase", phase)]), f64::from(u8::from(phase == "running"))));
     assert_eq!(take("paceline_phase").samples, BTreeMap::from(phases));
 
-    let [first, second] = [("3", "10.0.0.2:4711"), ("5", "a \"b\" \\ c\nd")]
+    let [first, second] = [("node7/3", "10.0.0.2:4711"), ("5", "a \"b\" \\ c\nd")]
         .map(|(worker, address)| labelled(&[("worker", worker), ("address", address)]));
     let heard = take("paceline_worker_heard_seconds").samples;
     assert!(heard[&first] >= 0.12 && heard[&first] > heard[&second], "{heard:?}");
@@ -149,7 +149,7 @@ fn every_number_of_the_state_is_a_metric() {
         ("paceline_threshold_sparsity", 0.002),
         ("paceline_threshold_residual", f64::INFINITY),
     ] {
-        assert_eq!(take(name).samples, BTreeMap::from([(labelled(&[("worker", "3")]), value)]), "{name}");
+        assert_eq!(take(name).samples, BTreeMap::from([(labelled(&[("worker", "node7/3")]), value)]), "{name}");
     }
     assert!(found.is_empty(), "not expected: {found:?}");
 }

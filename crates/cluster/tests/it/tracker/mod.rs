@@ -44,7 +44,7 @@ fn status() -> RunStatus {
         view_first_round: 300,
         members: vec![
             MemberStatus {
-                id: 3,
+                name: "node7/3".to_owned(),
                 address: "10.0.0.2:4711".to_owned(),
                 heard_ms_ago: 120,
                 round: 318,
@@ -52,7 +52,7 @@ fn status() -> RunStatus {
                 leases: 1,
             },
             MemberStatus {
-                id: 5,
+                name: "5".to_owned(),
                 address: "a \"b\" \\ c\nd".to_owned(),
                 heard_ms_ago: 0,
                 round: 317,
@@ -73,7 +73,12 @@ fn status() -> RunStatus {
         bytes_received: 123_456_789,
         checkpoint: Some(CheckpointStatus { round: 300, path: "runs/x/checkpoint".to_owned(), seconds_ago: 12.5 }),
         last_evaluation: Some(EvaluationStatus { epoch: 1, score: 0.125, accuracy: Some(0.975) }),
-        thresholds: vec![ThresholdStatus { worker: 3, threshold: 0.001, sparsity: 0.002, residual: f64::INFINITY }],
+        thresholds: vec![ThresholdStatus {
+            worker: "node7/3".to_owned(),
+            threshold: 0.001,
+            sparsity: 0.002,
+            residual: f64::INFINITY,
+        }],
         ..RunStatus::default()
     };
     status.decisions.push(0.5, "worker 3 joined");

@@ -15,7 +15,7 @@ use super::message::{DataProof, ToMaster, ToMember};
 use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason};
 use crate::planted::{Planted, has};
 
-use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber};
+use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber, number_of};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -259,7 +259,7 @@ impl Master {
             .push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: fault != Fault::Goes }));
         self.actions.push(MasterAction::Close(member));
         let in_view = self.plans.last().is_some_and(|plan| plan.members.contains(&member));
-        let why = format!("worker {member} was lost: {reason}");
+        let why = format!("worker {} was lost: {reason}", number_of(member));
         let (has_enough, forgets) = (self.has_enough(), self.has(Planted::CountsOnWhoWasLostMeanwhile));
         match &mut self.stage {
             _ if !was_ready => {}

@@ -7,7 +7,7 @@ use super::{Frozen, Master, MasterAction, Stage};
 use crate::Planted;
 use crate::membership::{Due, Fault, Waiting, arrange, donors_of, neighbours};
 use crate::rounds::plan::Blame;
-use crate::rounds::{Incarnation, Now, Plan, PlanChange, Round, Span, Told, ViewNumber, poison};
+use crate::rounds::{Incarnation, Now, Plan, PlanChange, Round, Span, Told, ViewNumber, number_of, poison};
 
 impl Master {
     /// A new view is needed: everybody freezes and says where they are.
@@ -207,7 +207,7 @@ impl Master {
         }
         self.waited.extend(stragglers.iter().map(|peer| ((member, *peer), round)));
         self.stragglers = (round, stragglers.iter().copied().collect());
-        let named = stragglers.iter().map(Incarnation::to_string).collect::<Vec<_>>().join(", ");
+        let named = stragglers.iter().map(|peer| number_of(*peer)).collect::<Vec<_>>().join(", ");
         self.prepare(format!("round {round} goes on without what worker {named} has not done in time"), now);
     }
 

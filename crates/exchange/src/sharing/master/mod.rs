@@ -17,7 +17,7 @@ use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
     Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots, StepSize, Term, Told,
-    ViewNumber,
+    ViewNumber, number_of,
 };
 
 /// How leases are cut, and when checkpoints are taken.
@@ -371,7 +371,7 @@ impl Master {
             let to_blame = fault == Fault::ToBlame;
             self.lost.insert(member, Lost { to_blame, holding, returned: None });
         }
-        let why = format!("worker {member} was lost: {reason}");
+        let why = format!("worker {} was lost: {reason}", number_of(member));
         let (has_enough, forgets) = (self.has_enough(), self.has(Planted::CountsOnWhoWasLostMeanwhile));
         match &mut self.stage {
             _ if !was_ready => {}

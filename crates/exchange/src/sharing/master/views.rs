@@ -6,7 +6,7 @@ use super::super::message::{Order, Sharing};
 use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
 use crate::membership::{Crew, Due, Fault, Waiting, arrange, donors_of, neighbours};
 use crate::planted::Planted;
-use crate::rounds::{Slots, Span, poison};
+use crate::rounds::{Slots, Span, number_of, poison};
 
 /// Cuts that are remembered for members that come back.
 const CUTS_KEPT: usize = 64;
@@ -67,7 +67,7 @@ impl Master {
         }
         match self.out_of_reach(&holds) {
             Some((member, lost)) => {
-                let reason = format!("it lacks messages of worker {lost} that nobody keeps any more");
+                let reason = format!("it lacks messages of worker {} that nobody keeps any more", number_of(lost));
                 self.lose(member, reason, Fault::None, now);
             }
             None => self.begin(ready, &holds, reason),
