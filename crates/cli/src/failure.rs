@@ -1,14 +1,17 @@
-use std::process::ExitCode;
-
 use paceline::{nn, train};
 use paceline_cluster::ClusterError;
 
+/// What the program ends with.
+pub(crate) type Exit = u8;
+
+/// It did what was asked.
+pub(crate) const DONE: Exit = 0;
 /// The command line or the job file cannot be understood.
-const MISUSE: u8 = 2;
+pub(crate) const MISUSE: Exit = 2;
 /// The run failed.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: Exit = 1;
 /// Somebody pressed Ctrl-C.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: Exit = 130;
 
 /// A command line that clap understands and we do not.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 }
 
 /// The exit status of an error.
-pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn status(error: &anyhow::Error) -> Exit {
     let misuse = match error.downcast_ref::<train::Error>() {
         Some(train::Error::Job { .. } | train::Error::Setting { .. } | train::Error::BadSetting { .. }) => true,
         Some(train::Error::Network(inner)) => is_description(inner),
@@ -47,7 +50,7 @@ pub(crate) fn status(error: &anyhow::Error) -> ExitCode {
                 || error.downcast_ref::<ClusterError>().is_some_and(ClusterError::is_misuse)
         }
     };
-    ExitCode::from(if misuse { MISUSE } else { FAILED })
+    if misuse { MISUSE } else { FAILED }
 }
 
 fn is_description(error: &nn::Error) -> bool {

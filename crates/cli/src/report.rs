@@ -1,7 +1,6 @@
 //! The readers of events: a progress bar, plain lines, JSON.
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use paceline::data::FetchProgress;
 use paceline::train::{Event, Measures, Traffic};
 
 use crate::arguments::Events;
-use crate::failure::sentence;
+use crate::failure::{Exit, sentence};
 use crate::json_lines::JsonLines;
 
 /// Shows a run to whoever watches.
@@ -86,7 +85,7 @@ impl Reporter {
 impl Reporter {
     /// What the command comes to: with JSON the last event of one that failed is `failed`, wherever it did, and one whose events
     /// could not be written has failed.
-    pub(crate) fn conclude(mut self, result: Result<ExitCode>) -> Result<ExitCode> {
+    pub(crate) fn conclude(mut self, result: Result<Exit>) -> Result<Exit> {
         if let (Err(error), Reporter::Json { has_ended: false, .. }) = (&result, &self) {
             self.tell(&Event::Failed { error: sentence(error), resumable: false });
         }

@@ -31,7 +31,8 @@ impl Arrays {
         check_finite(&features, width, "the features")?;
         check_targets(&targets, &shape.targets, examples)?;
         let (normaliser, notes) = (NormaliserKind::None, Notes::default());
-        Ok(Self { shape, examples, features, targets, weights: None, schema: None, normaliser, notes })
+        let schema = Schema::of_targets(&shape.targets);
+        Ok(Self { shape, examples, features, targets, weights: None, schema, normaliser, notes })
     }
 
     /// Gives every example its own weight.
@@ -43,6 +44,13 @@ impl Arrays {
         }
         self.weights = Some(weights);
         Ok(self)
+    }
+
+    /// Says what usually suits these features; a run may still choose another.
+    #[must_use]
+    pub fn suits(mut self, normaliser: NormaliserKind) -> Self {
+        self.normaliser = normaliser;
+        self
     }
 
     /// Keeps the columns and class names that these arrays were read with, and the normaliser that suits them.

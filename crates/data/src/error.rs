@@ -17,6 +17,12 @@ pub enum Error {
         /// The nearest thing that would work.
         suggestion: Suggestion,
     },
+    /// Data that the program itself should have brought.
+    #[error("`given:{name}` is data that the program brings itself, and it has brought none of that name")]
+    NotGiven {
+        /// The name.
+        name: String,
+    },
     /// A file that may not be read.
     #[error("`{path}` does not lie below the data root `{}`: give a relative path without `..` that no link leads out of", root.display())]
     OutsideRoot {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct OpenOptions {
     pub offline: bool,
     /// Told how a fetch gets on.
     pub progress: Option<Progress>,
+    /// Sources that the program has made itself, by the name that `given:NAME` has for them.
+    pub given: BTreeMap<String, Arc<dyn Source>>,
     /// Bytes that a table may take in memory before it is streamed instead.
     pub memory_limit: usize,
 }
@@ -36,6 +39,7 @@ impl Default for OpenOptions {
             targets: true,
             offline: false,
             progress: None,
+            given: BTreeMap::new(),
             memory_limit: 256 << 20,
         }
     }
@@ -78,6 +82,7 @@ impl OpenOptions {
 /// | `digits:`, `digits:train`, `digits:test` | 1,797 digits of 8 × 8 that are part of the program |
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
+/// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let spec = Spec::parse(spec)?;
     match spec.scheme {
@@ -89,6 +94,7 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
             expect_name("part of `digits:`", spec.rest, &["", "train", "test"])?;
             digits::open(spec.rest)
         }
+        "given" => options.given.get(spec.rest).cloned().ok_or_else(|| Error::NotGiven { name: spec.rest.to_owned() }),
         "idx" => {
             let (images, labels) = match spec.rest.split_once(',') {
                 Some((images, labels)) => (images, Some(options.path(labels)?)),
@@ -120,6 +126,18 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Arrays, ExampleShape, TargetShape};
+
+    #[test]
+    fn a_source_that_the_program_has_made_is_found_by_its_name() {
+        let shape = ExampleShape { features: vec![2], targets: TargetShape::None };
+        let own = Arrays::new(vec![1.0; 6], shape, paceline_model::Targets::None).expect("three examples");
+        let given = BTreeMap::from([("own".to_owned(), Arc::new(own) as Arc<dyn Source>)]);
+        let options = OpenOptions { given, ..OpenOptions::default() };
+        assert_eq!(open("given:own", &options).map(|source| source.examples()).ok(), Some(3));
+        let error = open("given:other", &options).err().expect("there is none").to_string();
+        assert!(error.contains("`given:other`"), "{error}");
+    }
 
     #[test]
     fn who_is_confined_reads_only_what_lies_below_the_root() {

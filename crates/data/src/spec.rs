@@ -4,7 +4,7 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 4] = ["mnist", "digits", "idx", "csv"];
+pub(crate) const SCHEMES: [&str; 5] = ["mnist", "digits", "idx", "csv", "given"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]

@@ -144,9 +144,19 @@ impl ModelFile {
 
     /// Writes the file beside `path` and renames it, so that `path` is always whole.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let beside: Vec<(&str, usize)> =
-            self.arrays.iter().map(|(name, values)| (name.as_str(), values.len())).collect();
-        self.save_with(path, self, &beside)
+        self.save_with(path, self, &self.lengths())
+    }
+
+    /// The bytes that [`save`](Self::save) would write.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(self, &self.lengths(), &mut bytes).expect("a vector takes everything");
+        bytes
+    }
+
+    /// Names and lengths of what is kept beside.
+    fn lengths(&self) -> Vec<(&str, usize)> {
+        self.arrays.iter().map(|(name, values)| (name.as_str(), values.len())).collect()
     }
 
     /// As [`save`](Self::save), with numbers that come from elsewhere, and arrays kept beside of these names and lengths. What is in
@@ -215,7 +225,16 @@ impl ModelFile {
 
     /// Reads a file whose network has layers or losses of other crates.
     pub fn load_with_registry(path: &Path, registry: &Registry) -> Result<Self, Error> {
-        let found = ModelOnDisk::open(path, registry)?;
+        Self::read_all(ModelOnDisk::open(path, registry)?, path)
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) has made; `origin` says in messages where it comes from.
+    pub fn from_bytes(bytes: Vec<u8>, origin: &str, registry: &Registry) -> Result<Self, Error> {
+        let (length, origin) = (bytes.len() as u64, Path::new(origin));
+        Self::read_all(ModelOnDisk::look(origin, Bytes::Memory(bytes), length, registry)?, origin)
+    }
+
+    fn read_all(found: ModelOnDisk, path: &Path) -> Result<Self, Error> {
         let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
         // Every array was found in the file with its size, so the file bounds what is allocated here.
         let mut state = found.network.initial_state();
@@ -233,6 +252,29 @@ impl ModelFile {
     }
 }
 
+/// Where the bytes of a file are.
+enum Bytes {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Bytes {
+    fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<()> {
+        match self {
+            Bytes::File(file) => {
+                let mut file = file;
+                file.seek(SeekFrom::Start(at))?;
+                file.read_exact(to)
+            }
+            Bytes::Memory(bytes) => {
+                let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..at.checked_add(to.len())?));
+                to.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// A file that was looked at, but whose numbers were not read.
 pub struct ModelOnDisk {
     /// The network.
@@ -243,7 +285,7 @@ pub struct ModelOnDisk {
     pub step: u64,
     /// What the caller keeps beside.
     pub extra: BTreeMap<String, String>,
-    file: File,
+    bytes: Bytes,
     /// Where the numbers begin.
     data: u64,
     places: Vec<(Entry, usize)>,
@@ -255,22 +297,28 @@ impl ModelOnDisk {
     /// Looks at a file whose network may have layers or losses of other crates.
     pub fn open(path: &Path, registry: &Registry) -> Result<Self, Error> {
         let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
+        // A pipe would be waited at for ever.
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            let (expected, found) = ("a file".into(), "a folder, a pipe or a device".into());
+            return Err(Error::ModelFile { path: path.to_owned(), expected, found });
+        }
+        let file = File::open(path).map_err(fail)?;
+        let length = file.metadata().map_err(fail)?.len();
+        Self::look(path, Bytes::File(file), length, registry)
+    }
+
+    fn look(path: &Path, bytes: Bytes, length: u64, registry: &Registry) -> Result<Self, Error> {
+        let fail = |source| Error::File { action: "read", path: path.to_owned(), source };
         let wrong = |expected: &str, found: String| Error::ModelFile {
             path: path.to_owned(),
             expected: expected.into(),
             found,
         };
-        // A pipe would be waited at for ever.
-        if !std::fs::metadata(path).map_err(fail)?.is_file() {
-            return Err(wrong("a file", "a folder, a pipe or a device".into()));
-        }
-        let mut file = File::open(path).map_err(fail)?;
-        let length = file.metadata().map_err(fail)?.len();
         let mut prefix = [0; 8];
         if length < 8 {
             return Err(wrong("at least a header", format!("{length} bytes")));
         }
-        file.read_exact(&mut prefix).map_err(fail)?;
+        bytes.read_at(0, &mut prefix).map_err(fail)?;
         let header_length = u64::from_le_bytes(prefix);
         if header_length > LONGEST_HEADER || header_length > length - 8 {
             return Err(wrong(
@@ -279,7 +327,7 @@ impl ModelOnDisk {
             ));
         }
         let mut header = vec![0; header_length as usize];
-        file.read_exact(&mut header).map_err(fail)?;
+        bytes.read_at(8, &mut header).map_err(fail)?;
         // Not `SafeTensors::read_metadata`, which wants the numbers too; places and shapes are checked here as well.
         let tensors = match serde_json::from_slice::<Metadata>(&header) {
             Ok(tensors) => tensors,
@@ -312,7 +360,7 @@ impl ModelOnDisk {
         let places = entries(&network).into_iter().zip(places).collect();
         let beside = beside.into_iter().map(|(name, offset, length)| (name, (offset, length))).collect();
         let progress = Progress { iteration, epoch };
-        Ok(Self { network, progress, step, extra: metadata, file, data, places, beside })
+        Ok(Self { network, progress, step, extra: metadata, bytes, data, places, beside })
     }
 
     /// Numbers of an array that is kept beside; none if there is no such one.
@@ -321,12 +369,12 @@ impl ModelOnDisk {
     }
 
     fn read_from(&self, offset: usize, to: &mut [f32]) -> io::Result<()> {
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(self.data + offset as u64))?;
         let mut bytes = vec![0; 4 * to.len().min(CHUNK)];
+        let mut at = self.data + offset as u64;
         for to in to.chunks_mut(CHUNK) {
             let bytes = &mut bytes[..4 * to.len()];
-            file.read_exact(bytes)?;
+            self.bytes.read_at(at, bytes)?;
+            at += bytes.len() as u64;
             for (value, bytes) in to.iter_mut().zip(bytes.chunks_exact(4)) {
                 *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
             }
@@ -389,4 +437,38 @@ fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Updater;
+    use crate::config::{Dense, Output};
+
+    #[test]
+    fn the_bytes_in_memory_are_those_of_the_file_and_are_trusted_as_little() {
+        let config = NetworkConfig::feed_forward(3).updater(Updater::adam(0.1)).layer(Dense::new(4));
+        let network = Network::new(config.layer(Output::new(2, crate::Loss::CrossEntropy))).expect("a network");
+        let state = network.initial_state();
+        let mut model = ModelFile::new(network, state);
+        model.arrays.insert("kept".into(), vec![1.5; 3]);
+        model.progress.iteration = 7;
+        let bytes = model.to_bytes();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("model.safetensors");
+        model.save(&path).expect("written");
+        assert_eq!(std::fs::read(&path).expect("a file"), bytes);
+
+        let registry = Registry::default();
+        let read = ModelFile::from_bytes(bytes.clone(), "here", &registry).expect("a model");
+        assert_eq!((read.state.parameters, read.progress.iteration), (model.state.parameters, 7));
+        assert_eq!(read.arrays, model.arrays);
+        for cut in [0, 4, 8, 100, bytes.len() - 1] {
+            let error = ModelFile::from_bytes(bytes[..cut].to_vec(), "here", &registry).expect_err("cut short");
+            assert!(error.to_string().contains("`here`"), "{error}");
+        }
+        let mut long = bytes.clone();
+        long[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(ModelFile::from_bytes(long, "here", &registry).is_err(), "a header that long is not made room for");
+    }
 }

@@ -26,6 +26,8 @@ pub struct Job {
     pub options: TrainOptions,
     /// Whether it says neither workers nor a mode: then one process spreads each step over its cores.
     pub is_spread: bool,
+    /// The cores that it spreads them over; all that the process may use if not set.
+    pub cores: Option<usize>,
 }
 
 /// Where the examples come from.
@@ -185,7 +187,7 @@ impl Job {
             (true, false) if options.workers != 1 => options.mode = Mode::Sync,
             _ => {}
         }
-        let job = Self { name: name.into(), data, network, options, is_spread: !has_workers && !has_mode };
+        let job = Self { name: name.into(), data, network, options, is_spread: !has_workers && !has_mode, cores: None };
         job.validate().map_err(refused)?;
         Ok(job)
     }
@@ -194,7 +196,7 @@ impl Job {
     fn options_of_process(&self) -> TrainOptions {
         let mut options = self.options.clone();
         if self.is_spread {
-            options.spread(cores());
+            options.spread(self.cores.unwrap_or_else(cores));
         }
         options
     }

@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -6,10 +5,10 @@ use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open, r
 
 use super::{open_options, say};
 use crate::arguments::{Data, Format};
-use crate::failure::Misuse;
+use crate::failure::{DONE, Exit, Misuse};
 use crate::report::fetch_progress;
 
-pub(crate) fn run(command: &Data) -> Result<ExitCode> {
+pub(crate) fn run(command: &Data) -> Result<Exit> {
     match command {
         Data::Fetch { name, cache } => {
             let options = FetchOptions {
@@ -44,5 +43,5 @@ pub(crate) fn run(command: &Data) -> Result<ExitCode> {
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }

@@ -1,6 +1,6 @@
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::Result;
 use paceline::data::{OpenOptions, cache_folder, open};
@@ -8,6 +8,7 @@ use paceline::nn::Instructions;
 
 use super::say;
 use crate::arguments;
+use crate::failure::{DONE, Exit, FAILED};
 
 /// What was found of one thing.
 enum Finding {
@@ -20,7 +21,7 @@ enum Finding {
 
 use Finding::{Fine, Note, Problem};
 
-pub(crate) fn run(arguments: &arguments::Doctor) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Doctor) -> Result<Exit> {
     let findings = [
         ("cores", cores()),
         ("instructions", instructions()),
@@ -43,7 +44,7 @@ pub(crate) fn run(arguments: &arguments::Doctor) -> Result<ExitCode> {
         };
         say(&format_args!("{mark:<8} {name:<13} {text}"))?;
     }
-    Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if problems == 0 { DONE } else { FAILED })
 }
 
 fn cores() -> Finding {

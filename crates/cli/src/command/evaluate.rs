@@ -1,5 +1,3 @@
-use std::process::ExitCode;
-
 use anyhow::{Context, Result};
 use paceline::data::{OpenOptions, open};
 use paceline::nn::evaluation::Thresholds;
@@ -8,8 +6,9 @@ use serde_json::json;
 
 use super::{inference, open_options, say};
 use crate::arguments;
+use crate::failure::{DONE, Exit};
 
-pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
     let model = SavedModel::load(&arguments.model)?;
     let options = open_options(&arguments.cache, false);
     let source = open(&arguments.data, &OpenOptions { schema: model.schema.clone(), ..options })?;
@@ -32,5 +31,5 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<ExitCode> {
     } else {
         say(&scores)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }

@@ -1,7 +1,6 @@
 use std::io::Write;
 use std::net::ToSocketAddrs;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +11,7 @@ use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
 
 use super::open_options;
 use crate::arguments::{self, Events, OnPoison};
-use crate::failure::{INTERRUPTED, Misuse};
+use crate::failure::{DONE, Exit, INTERRUPTED, Misuse};
 use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
@@ -21,7 +20,7 @@ const SHORTEST_SILENCE: f64 = 0.05;
 /// The shortest time that a round may wait for somebody, in seconds.
 const SHORTEST_WAIT: f64 = 0.001;
 
-pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Master) -> Result<Exit> {
     let name =
         arguments.job.as_deref().and_then(Path::file_stem).map_or("digits".into(), |name| name.to_string_lossy());
     let mut reporter = Reporter::new(arguments.events, &name);
@@ -29,7 +28,7 @@ pub(crate) fn run(arguments: &arguments::Master) -> Result<ExitCode> {
     reporter.conclude(result)
 }
 
-fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCode> {
+fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> {
     let text = read_job(arguments)?;
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&text.name));
     let tls = arguments.tls || !is_loopback(&arguments.listen)?;
@@ -69,9 +68,9 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<ExitCo
     }
     if outcome.stopped {
         eprintln!("stopped; the same command goes on from the checkpoint");
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(INTERRUPTED);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }
 
 fn read_job(arguments: &arguments::Master) -> Result<JobText> {

@@ -1,17 +1,16 @@
-use std::process::ExitCode;
-
 use anyhow::Result;
 use paceline::train::SavedModel;
 
 use super::say;
 use crate::arguments::Model;
+use crate::failure::{DONE, Exit};
 
-pub(crate) fn run(command: &Model) -> Result<ExitCode> {
+pub(crate) fn run(command: &Model) -> Result<Exit> {
     let Model::Show { model, json } = command;
     let saved = SavedModel::load(model)?;
     if *json {
         say(&saved.file.network.config().to_json())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(DONE);
     }
     let network = &saved.file.network;
     say(&format_args!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "layer", "takes", "gives", "parameters"))?;
@@ -37,5 +36,5 @@ pub(crate) fn run(command: &Model) -> Result<ExitCode> {
     if saved.predicts_classes() {
         say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }

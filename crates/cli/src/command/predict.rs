@@ -1,5 +1,4 @@
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use paceline::data::{LeftOut, OpenOptions, open, reads};
@@ -7,12 +6,12 @@ use paceline::train::SavedModel;
 
 use super::{inference, open_options};
 use crate::arguments;
-use crate::failure::Misuse;
+use crate::failure::{DONE, Exit, Misuse};
 
 /// Rows without a prediction that are told one by one.
 const MOST_TOLD: usize = 20;
 
-pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     if arguments.output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
         let message = format!("`--output {}`: expected a name that ends in `.csv`", arguments.output.display());
         return Err(Misuse(message).into());
@@ -68,7 +67,7 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<ExitCode> {
             eprintln!("  and {} more", left_out.len() - MOST_TOLD);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }
 
 /// Writes into a file beside `path` and renames it when it is whole.

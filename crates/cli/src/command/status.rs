@@ -2,7 +2,6 @@ mod table;
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,7 +12,7 @@ use ureq::http::header::AUTHORIZATION;
 use ureq::http::{StatusCode, Uri};
 
 use crate::arguments;
-use crate::failure::Misuse;
+use crate::failure::{DONE, Exit, Misuse};
 
 /// How long one question may take, from the name of the host to the last byte of the answer.
 const LIMIT: Duration = Duration::from_secs(4);
@@ -21,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// Bytes of an answer; a state of ten thousand workers has about a million.
 const LARGEST: u64 = 64 << 20;
 
-pub(crate) fn run(arguments: &arguments::Status) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Status) -> Result<Exit> {
     let master = Master::new(&arguments.address, arguments.token_file.as_deref())?;
     // Each table takes the place of the one before, or stands below it.
     let between = if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "\n" };
@@ -35,7 +34,7 @@ pub(crate) fn run(arguments: &arguments::Status) -> Result<ExitCode> {
                 std::thread::sleep(Duration::from_secs(seconds.into()));
                 before = between;
             }
-            _ => return Ok(ExitCode::SUCCESS),
+            _ => return Ok(DONE),
         }
     }
 }

@@ -1,17 +1,16 @@
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use paceline::train::{Error, IfFound, Job};
 
 use super::open_options;
 use crate::arguments::{self, Device, Events, Mode};
-use crate::failure::INTERRUPTED;
+use crate::failure::{DONE, Exit, INTERRUPTED};
 use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
-pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Train) -> Result<Exit> {
     let name =
         arguments.job.as_deref().and_then(Path::file_stem).map_or("digits".into(), |name| name.to_string_lossy());
     let mut reporter = Reporter::new(arguments.events, &name);
@@ -19,7 +18,7 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<ExitCode> {
     reporter.conclude(result)
 }
 
-fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<ExitCode> {
+fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> {
     let mut settings = arguments.settings.clone();
     if let Some(mode) = arguments.mode {
         settings.push(format!("train.mode={}", mode.name()));
@@ -63,9 +62,9 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<ExitCo
         if arguments.events != Events::None {
             eprintln!("stopped; go on with: {}", same_command(arguments, &output, "--resume"));
         }
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(INTERRUPTED);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }
 
 /// The same command line, with one word more.

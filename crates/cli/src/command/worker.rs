@@ -1,22 +1,19 @@
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use paceline::train::Stop;
-use paceline_cluster::coordination::ZooKeeperAddress;
 use paceline_cluster::trust::JoinString;
 use paceline_cluster::{MOST_SLOTS, Slots, Target, WorkerEvent, WorkerOptions, run_worker};
 
 use super::master::read_token;
 use super::open_options;
 use crate::arguments::{self, Events};
-use crate::failure::Misuse;
+use crate::failure::{DONE, Exit, Misuse};
 use crate::interrupt::Interrupt;
 use crate::json_lines::JsonLines;
 use crate::report::stood_still;
 
-pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
     let target = match (&arguments.join, &arguments.coordinator) {
         (Some(join), _) if join.starts_with("paceline://") => Target::Join(JoinString::parse(join)?),
         (Some(address), _) => Target::Address(expect_port(address)?.to_owned()),
@@ -25,7 +22,7 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     };
     let listen = match &arguments.listen {
         Some(listen) => listen.clone(),
-        None => SocketAddr::new(way_to(&target), 0).to_string(),
+        None => target.listens_by_default(),
     };
     let mut open = open_options(&arguments.cache, arguments.events != Events::Auto);
     open.root.clone_from(&arguments.data_root);
@@ -49,7 +46,7 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<ExitCode> {
     let written = lines.map_or(Ok(()), JsonLines::finish);
     result?;
     written?;
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }
 
 /// An address without a port is none, however long it is looked for.
@@ -88,23 +85,4 @@ fn tell(events: Events, event: &WorkerEvent, lines: Option<&mut JsonLines>) {
             WorkerEvent::Finished { reason } => eprintln!("finished: {reason}"),
         },
     }
-}
-
-/// The address of this machine that packets to the master leave from; nothing is sent to find it.
-fn way_to(target: &Target) -> IpAddr {
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let address = match target {
-        Target::Address(address) => address.clone(),
-        Target::Join(join) => join.address.clone(),
-        // Whoever is reached on the way to the coordinator is reached by the others who use it.
-        Target::Coordinator(address) => match address.parse::<ZooKeeperAddress>() {
-            Ok(coordinator) => coordinator.servers()[0].clone(),
-            Err(_) => return loopback,
-        },
-    };
-    let found = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    found.map_or(loopback, |local| local.ip())
 }

@@ -26,6 +26,7 @@ mod stream;
 mod surroundings;
 pub(crate) mod worker_loop;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -34,6 +35,7 @@ use paceline_exchange::rounds::{MOST_SLOTS, Slots};
 use paceline_train::Stop;
 use serde::Serialize;
 
+use crate::coordination::ZooKeeperAddress;
 use crate::transport::{Limits, TcpOptions, TcpTransport};
 use crate::trust::{JoinString, Token, Trust};
 use crate::{ClusterError, EVENTS_WAITING};
@@ -51,6 +53,28 @@ pub enum Target {
     Join(JoinString),
     /// Where a ZooKeeper says, as `zk://host:port/path`.
     Coordinator(String),
+}
+
+impl Target {
+    /// Where a worker listens if it is not told: any port of the address that packets to the master leave from. Nothing is sent to
+    /// find it.
+    pub fn listens_by_default(&self) -> String {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let address = match self {
+            Target::Address(address) => Some(address.clone()),
+            Target::Join(join) => Some(join.address.clone()),
+            // Whoever is reached on the way to the coordinator is reached by the others who use it.
+            Target::Coordinator(address) => {
+                address.parse::<ZooKeeperAddress>().ok().map(|coordinator| coordinator.servers()[0].clone())
+            }
+        };
+        let found = address.and_then(|address| {
+            let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+            socket.connect(address).ok()?;
+            socket.local_addr().ok()
+        });
+        SocketAddr::new(found.map_or(loopback, |local| local.ip()), 0).to_string()
+    }
 }
 
 /// How a worker joins.

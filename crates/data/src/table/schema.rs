@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Missing;
+use crate::TargetShape;
 
 /// What a table's columns mean, fitted on the training file and kept with the model, so that other files are read in
 /// the same way.
@@ -77,6 +78,17 @@ impl Schema {
     /// The schema of a source that has classes but no columns, such as images.
     pub fn of_classes(names: Vec<String>) -> Self {
         Self { target: SchemaTarget::Classes { column: String::new(), names }, ..Self::default() }
+    }
+
+    /// The schema of a source that has no columns with names; none if there is nothing to predict.
+    pub(crate) fn of_targets(targets: &TargetShape) -> Option<Self> {
+        match targets {
+            TargetShape::None => None,
+            TargetShape::Classes { names } => Some(Self::of_classes(names.clone())),
+            TargetShape::Values { names } => {
+                Some(Self { target: SchemaTarget::Values { columns: names.clone() }, ..Self::default() })
+            }
+        }
     }
 
     /// The class names, if classes are to be predicted.

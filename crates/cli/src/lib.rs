@@ -1,0 +1,56 @@
+//! The command line of Paceline as a library: the binary `paceline` and the script of the Python package call it.
+//!
+//! # Layout
+//!
+//! - `arguments`: what may be written on the command line.
+//! - `command/`: one file per command.
+//! - `report`: the readers of events: a progress bar, plain lines, JSON.
+//! - `json_lines`: the thread that writes JSON. `interrupt`: Ctrl-C.
+//! - `failure`: which exit status an error has.
+
+#![expect(clippy::print_stderr, reason = "this is the program that talks to people")]
+
+mod arguments;
+mod command;
+mod failure;
+mod interrupt;
+mod json_lines;
+mod report;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::{FAILED, MISUSE};
+
+/// Does what a command line asks for, the name of the program first; gives the exit status. It takes Ctrl-C and SIGTERM for itself.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let command = match Arguments::try_parse_from(arguments) {
+        Ok(Arguments { command }) => command,
+        Err(told) => {
+            // Help goes to standard output; a reader that went away is no failure.
+            let written = told.print();
+            return match (told.exit_code(), written) {
+                (0, Ok(())) => failure::DONE,
+                (0, Err(_)) => FAILED,
+                _ => MISUSE,
+            };
+        }
+    };
+    let done = match command {
+        Command::Train(arguments) => command::train::run(&arguments),
+        Command::Evaluate(arguments) => command::evaluate::run(&arguments),
+        Command::Predict(arguments) => command::predict::run(&arguments),
+        Command::Data { command } => command::data::run(&command),
+        Command::Model { command } => command::model::run(&command),
+        Command::Master(arguments) => command::master::run(&arguments),
+        Command::Worker(arguments) => command::worker::run(&arguments),
+        Command::Status(arguments) => command::status::run(&arguments),
+        Command::Doctor(arguments) => command::doctor::run(&arguments),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {}", failure::sentence(&error));
+        failure::status(&error)
+    })
+}
