@@ -271,28 +271,26 @@ fn a_worker_that_stood_still_is_told_so_and_joins_again() {
     let address = address(&mut master);
     let workers = [(); 2].map(|()| worker(folder.path(), &["--join", &address]));
     let (mut first, second) = workers.into();
-    let known = first.wait_for("joined");
     first.wait_for("view");
     master.wait_for("step");
     first.signal("-STOP");
-    // On a busy machine the other one may be lost, too.
-    let lost = loop {
-        let lost = master.wait_for("worker_lost");
-        if lost["worker"] == known["worker"] {
-            break lost;
-        }
-    };
-    assert!(text(&lost["reason"]).contains("nothing was heard"), "{lost}");
-    master.wait_for("step");
+    let stopped = std::time::Instant::now();
+    // On a busy machine both may have been lost before, and have come back.
+    while stopped.elapsed() < std::time::Duration::from_secs(3) || master.those_who_are_there().len() > 1 {
+        master.wait_for("step");
+    }
     first.signal("-CONT");
-    first.wait_for("stood_still");
+    while first.wait_for("stood_still")["seconds"].as_f64() < Some(2.5) {}
     first.wait_for("left");
     let joined = first.wait_for("joined");
     // Why it was lost; the master may have stood still as well.
     while master.wait_for("stood_still")["worker"] != joined["worker"] {}
     master.wait_for("worker_joined");
     master.interrupt();
-    assert_eq!(master.end().0, Some(130));
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(130), "{errors}");
+    let silent = |event: &&Value| text(&event["reason"]).contains("nothing was heard");
+    assert!(named(&events, "worker_lost").iter().any(silent), "{events:?}");
     // Stopped: the workers look for a master that goes on.
     [first, second].into_iter().for_each(|worker| drop(worker.kill()));
 }

@@ -113,6 +113,13 @@ impl Watched {
         }
     }
 
+    /// The workers that have joined and were not lost, as far as events were waited for.
+    pub(crate) fn those_who_are_there(&self) -> Vec<&Value> {
+        let lost: Vec<&Value> = named(&self.events, "worker_lost").iter().map(|event| &event["worker"]).collect();
+        let joined = named(&self.events, "worker_joined").into_iter().map(|event| &event["worker"]);
+        joined.filter(|worker| !lost.contains(worker)).collect()
+    }
+
     /// Presses Ctrl-C.
     pub(crate) fn interrupt(&self) {
         self.signal("-INT");
