@@ -1,7 +1,7 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system test-python miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
 
 test:
 	cargo fmt --all --check
@@ -13,6 +13,19 @@ test:
 test-system:
 	cargo clippy --workspace --test system --locked -- -D warnings
 	cargo test --workspace --locked --test system
+
+# The Python package: its wheel is built and installed into a fresh environment, where its tests run. Needs Python 3.11 or later, and
+# what pip installs.
+PYTHON = $(CURDIR)/target/python/bin/python
+test-python:
+	python3 -m venv --clear target/python
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'maturin>=1.16,<2'
+	cd python && cargo clippy --locked -- -D warnings && cargo fmt --check
+	rm -rf target/wheels
+	cd python && $(PYTHON) -m maturin build --release --locked --quiet --out ../target/wheels
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check "$$(ls target/wheels/*.whl)[test]"
+	cd python && $(PYTHON) -m mypy
+	cd python/tests && $(PYTHON) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(PYTHON) -m pytest
 
 # Undefined behaviour in the buffers that all else rests on; installs nightly Rust with Miri.
 miri:

@@ -1,0 +1,155 @@
+from os import PathLike
+from typing import TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["__version__", "Error", "SettingError", "Source", "Network", "Run", "Model", "command"]
+
+__version__: str
+
+class Error(Exception): ...
+class SettingError(Error): ...
+
+_Path: TypeAlias = str | PathLike[str]
+
+@final
+class Source:
+    @staticmethod
+    def open(
+        spec: str,
+        *,
+        cache: _Path | None = None,
+        offline: bool = False,
+        root: _Path | None = None,
+        targets: bool = True,
+        like: Source | None = None,
+    ) -> Source: ...
+    @staticmethod
+    def arrays(
+        features: NDArray[np.float32],
+        shape: list[int],
+        *,
+        labels: NDArray[np.uint32] | None = None,
+        classes: list[str] | None = None,
+        targets: NDArray[np.float32] | None = None,
+        values: list[str] | None = None,
+        weights: NDArray[np.float32] | None = None,
+        images: bool = False,
+    ) -> Source: ...
+    def __len__(self, /) -> int: ...
+    @property
+    def shape(self, /) -> list[int]: ...
+    @property
+    def classes(self, /) -> list[str] | None: ...
+    @property
+    def values(self, /) -> list[str] | None: ...
+    @property
+    def remarks(self, /) -> list[str]: ...
+    def inspect(self, /) -> str: ...
+    def read(
+        self, /, indices: list[int]
+    ) -> tuple[
+        NDArray[np.float32], NDArray[np.uint32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None
+    ]: ...
+    def split(self, /, share: float, seed: int) -> tuple[Source, Source]: ...
+
+@final
+class Network:
+    def __new__(cls, json: str) -> Network: ...
+    def to_json(self, /) -> str: ...
+    @property
+    def parameter_count(self, /) -> int: ...
+    @property
+    def inputs(self, /) -> int: ...
+    @property
+    def outputs(self, /) -> int: ...
+    def parameters(self, /) -> list[tuple[str, list[int]]]: ...
+
+@final
+class Run:
+    @staticmethod
+    def train(
+        job: str,
+        *,
+        name: str,
+        given: dict[str, Source] | None = None,
+        output: _Path | None = None,
+        found: str = "refuse",
+        cores: int | None = None,
+        cache: _Path | None = None,
+        offline: bool = False,
+        root: _Path | None = None,
+    ) -> Run: ...
+    @staticmethod
+    def master(
+        job: str,
+        *,
+        name: str,
+        output: _Path,
+        is_json: bool = True,
+        given: dict[str, Source] | None = None,
+        listen: str = "127.0.0.1:0",
+        advertise: str | None = None,
+        coordinator: str | None = None,
+        token: str | None = None,
+        identity: _Path | None = None,
+        tls: bool | None = None,
+        min_workers: int = 1,
+        mesh_limit: int = 16,
+        waiting_limit: float = 600.0,
+        silence_limit: float = 5.0,
+        straggler_limit: float | None = None,
+        stops_on_poison: bool = False,
+        status: str | None = None,
+        status_token: str | None = None,
+        restart: bool = False,
+        cache: _Path | None = None,
+        offline: bool = False,
+        root: _Path | None = None,
+    ) -> Run: ...
+    @staticmethod
+    def worker(
+        *,
+        join: str | None = None,
+        coordinator: str | None = None,
+        given: dict[str, Source] | None = None,
+        slots: int = 1,
+        token: str | None = None,
+        listen: str | None = None,
+        advertise: str | None = None,
+        patience: float = 60.0,
+        cache: _Path | None = None,
+        offline: bool = False,
+        root: _Path | None = None,
+    ) -> Run: ...
+    def next(self, /, seconds: float) -> str | None: ...
+    @property
+    def is_over(self, /) -> bool: ...
+    def stop(self, /) -> None: ...
+    def result(self, /) -> tuple[Model | None, tuple[str, str] | None, bool]: ...
+
+@final
+class Model:
+    @staticmethod
+    def load(path: _Path) -> Model: ...
+    def save(self, /, path: _Path) -> None: ...
+    def to_bytes(self, /) -> bytes: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Model: ...
+    def network(self, /) -> str: ...
+    @property
+    def classes(self, /) -> list[str] | None: ...
+    @property
+    def output_names(self, /) -> list[str]: ...
+    @property
+    def gives_probabilities(self, /) -> bool: ...
+    @property
+    def iteration(self, /) -> int: ...
+    @property
+    def epoch(self, /) -> int: ...
+    def outputs(self, /, source: Source, *, batch: int = 256, workers: int | None = None) -> NDArray[np.float32]: ...
+    def evaluate(self, /, source: Source, *, batch: int = 256, workers: int | None = None) -> tuple[str, str]: ...
+    def parameters(self, /) -> list[tuple[str, list[int], NDArray[np.float32]]]: ...
+
+def command(arguments: list[str]) -> int: ...

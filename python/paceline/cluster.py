@@ -1,0 +1,167 @@
+"""Many machines: a master and workers as objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self
+
+from paceline import _native
+from paceline._native import Error
+from paceline.data import as_data
+from paceline.events import Callback, Event
+from paceline.model import Model, Scores
+from paceline.training import Trainer
+from paceline.watching import events, follow
+
+
+class _Process:
+    """Something that goes on beside the interpreter."""
+
+    def __init__(self, run: _native.Run) -> None:
+        self._run = run
+        self.events: list[Event] = []
+
+    def follow(self) -> Iterator[Event]:
+        """Its events, to its end."""
+        for event in events(self._run):
+            self.events.append(event)
+            yield event
+
+    def wait_for(self, kind: str) -> Event:
+        """Its next event of this kind."""
+        for event in self.follow():
+            if event.kind == kind:
+                return event
+        self._run.result()
+        raise Error(f"it has ended without `{kind}`")
+
+    def stop(self) -> None:
+        """Asks it to end, with a checkpoint if it leads."""
+        self._run.stop()
+
+    def _end(self, callbacks: Iterable[Callback]) -> tuple[_native.Model | None, tuple[str, str] | None, bool]:
+        if follow(self._run, [self.events.append, *callbacks]):
+            raise KeyboardInterrupt
+        return self._run.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        for _ in self.follow():
+            pass
+
+
+class Master(_Process):
+    """Leads a run that workers on this and other machines train: `paceline master` as an object.
+
+    `train` and `test` are specifications that every worker can open itself, or data by name that each worker is given too.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        train: Any,
+        test: Any = None,
+        *,
+        output: str | PathLike[str],
+        listen: str = "127.0.0.1:0",
+        advertise: str | None = None,
+        coordinator: str | None = None,
+        token: str | None = None,
+        identity: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        min_workers: int = 1,
+        waiting_limit: float = 600.0,
+        silence_limit: float = 5.0,
+        straggler_limit: float | None = None,
+        restart: bool = False,
+        status: str | None = None,
+        status_token: str | None = None,
+    ) -> None:
+        given: dict[str, _native.Source] = {}
+        tree: dict[str, Any] = {"data": dict(trainer._data), "train": dict(trainer._train)}
+        for name, what in (("train", train), ("test", test)):
+            if isinstance(what, str):
+                tree["data"][name] = what
+            elif what is not None:
+                given[name] = as_data(what)._source
+                tree["data"][name] = f"given:{name}"
+        tree["network"] = json.loads(trainer.network.to_json())
+        self.given = given
+        run = _native.Run.master(
+            json.dumps(tree),
+            name="python",
+            output=output,
+            given=given,
+            listen=listen,
+            advertise=advertise,
+            coordinator=coordinator,
+            token=token,
+            identity=identity,
+            tls=tls,
+            min_workers=min_workers,
+            waiting_limit=waiting_limit,
+            silence_limit=silence_limit,
+            straggler_limit=straggler_limit,
+            restart=restart,
+            status=status,
+            status_token=status_token,
+        )
+        super().__init__(run)
+        self._address: Event | None = None
+
+    @property
+    def join(self) -> str:
+        """What workers are given to join: an address on this machine, or the join string."""
+        if self._address is None:
+            self._address = self.wait_for("listening")
+        return str(self._address.get("join") or self._address["address"])
+
+    def wait(self, *callbacks: Callback) -> tuple[Model | None, Scores | None]:
+        """Waits for the end; gives the model and its scores. Nothing if it was stopped."""
+        model, scores, _ = self._end(callbacks)
+        return (None if model is None else Model(model), None if scores is None else Scores.parse(scores))
+
+
+class Worker(_Process):
+    """Lends cores of this process to a master: `paceline worker` as an object."""
+
+    def __init__(
+        self,
+        join: str | None = None,
+        *,
+        coordinator: str | None = None,
+        train: Any = None,
+        test: Any = None,
+        slots: int = 1,
+        token: str | None = None,
+        listen: str | None = None,
+        advertise: str | None = None,
+        patience: float = 60.0,
+        root: str | PathLike[str] | None = None,
+    ) -> None:
+        pairs = (("train", train), ("test", test))
+        given = {name: as_data(what)._source for name, what in pairs if what is not None}
+        run = _native.Run.worker(
+            join=join,
+            coordinator=coordinator,
+            given=given,
+            slots=slots,
+            token=token,
+            listen=listen,
+            advertise=advertise,
+            patience=patience,
+            root=root,
+        )
+        super().__init__(run)
+
+    def wait(self, *callbacks: Callback) -> None:
+        """Waits until the run is over."""
+        self._end(callbacks)

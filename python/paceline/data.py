@@ -1,0 +1,199 @@
+"""What is learned from: arrays, tables of pandas, or a source by its specification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline import _native
+from paceline._native import SettingError
+
+Task: TypeAlias = Literal["classes", "regression"]
+
+
+class Data:
+    """Examples with random access. Made by `Data.open` or `Data.from_arrays`; whatever takes data takes their arguments, too."""
+
+    def __init__(self, source: _native.Source, labels: NDArray[Any] | None = None) -> None:
+        self._source = source
+        self._labels = labels
+
+    @classmethod
+    def open(
+        cls,
+        spec: str,
+        *,
+        cache: str | PathLike[str] | None = None,
+        offline: bool = False,
+        root: str | PathLike[str] | None = None,
+        targets: bool = True,
+        like: Data | None = None,
+    ) -> Data:
+        """Opens `mnist:train`, `csv:flowers.csv?label=species` and the like; `like` is data whose columns and classes hold for it."""
+        source = like._source if like is not None else None
+        return cls(_native.Source.open(spec, cache=cache, offline=offline, root=root, targets=targets, like=source))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        features: Any,
+        targets: Any = None,
+        *,
+        weights: Any = None,
+        classes: Sequence[Any] | None = None,
+        task: Task | None = None,
+    ) -> Data:
+        """Copies arrays, or whatever NumPy makes arrays of.
+
+        `features` has a row for each example: numbers, or images as rows and columns, with or without channels. Bytes are taken for
+        pixels. `targets` are classes if they are texts, truth values or whole numbers, and numbers to predict if they have
+        fractions or several columns; `task` says otherwise. `classes` are all classes there are, in their order.
+        """
+        rows, shape, images = _features(features)
+        made: dict[str, Any] = {"images": images}
+        if weights is not None:
+            made["weights"] = _flat(weights, "weights", len(rows))
+        labels = None
+        if targets is not None:
+            array = np.asarray(targets)
+            if array.ndim == 2 and array.shape[1] == 1:
+                array = array[:, 0]
+            if len(array) != len(rows):
+                raise SettingError(f"expected a target for each of the {len(rows)} examples, found {len(array)}")
+            if _is_classes(array, task):
+                labels, made["labels"] = _labels(array, classes)
+                made["classes"] = [_name(label) for label in labels]
+            else:
+                names = _columns(targets, array)
+                made["targets"], made["values"] = _flat(array, "targets", None), names
+        source = _native.Source.arrays(_flat(rows, "features", None), list(shape), **made)
+        return cls(source, labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return tuple(self._source.shape)
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The classes in their order, as they were given; none if numbers are to be predicted."""
+        if self._labels is not None:
+            return self._labels
+        names = self._source.classes
+        return None if names is None else np.asarray(names)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What in the data was perhaps not meant so."""
+        return self._source.remarks
+
+    def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
+        """Two parts, drawn by the seed; the first has this share of the examples."""
+        one, two = self._source.split(share, seed)
+        return Data(one, self._labels), Data(two, self._labels)
+
+    def features(self) -> NDArray[np.float32]:
+        """All features, as an array."""
+        rows = self._source.read(list(range(len(self))))[0]
+        return rows.reshape(len(self), *self.shape)
+
+    def targets(self) -> NDArray[Any] | None:
+        """All labels, or all numbers that are to be predicted."""
+        _, labels, values, _ = self._source.read(list(range(len(self))))
+        if labels is not None and self.classes is not None:
+            return self.classes[labels]
+        return None if values is None else values.reshape(len(self), -1)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __repr__(self) -> str:
+        return f"<Data of {len(self)} examples of {' × '.join(map(str, self.shape))}>"
+
+    def __str__(self) -> str:
+        return self._source.inspect()
+
+
+def as_data(what: Any, *, like: Data | None = None, targets: bool = True) -> Data:
+    """Data from whatever stands for it: itself, a specification, features alone, or a pair or triple with targets and weights."""
+    if isinstance(what, Data):
+        return what
+    if isinstance(what, str):
+        return Data.open(what, like=like, targets=targets)
+    classes = None if like is None else like.classes
+    if isinstance(what, tuple):
+        if not 2 <= len(what) <= 3:
+            raise SettingError(f"expected features and targets, or features, targets and weights, found {len(what)} things")
+        features, labels, *weights = what
+        task: Task | None = None if like is None else ("regression" if classes is None else "classes")
+        given = None if classes is None else list(classes)
+        return Data.from_arrays(features, labels, weights=weights[0] if weights else None, classes=given, task=task)
+    return Data.from_arrays(what)
+
+
+def _features(features: Any) -> tuple[NDArray[Any], tuple[int, ...], bool]:
+    array = np.asarray(features)
+    if array.ndim == 3:
+        array = array[..., np.newaxis]
+    if array.ndim not in (2, 4):
+        found = " × ".join(map(str, array.shape)) or "a single number"
+        raise SettingError(
+            f"expected features as rows of numbers (2 dimensions) or images (3, or 4 with channels), found {found}; "
+            "a single column is `x.reshape(-1, 1)`"
+        )
+    return array, array.shape[1:], array.dtype == np.uint8
+
+
+def _flat(values: Any, what: str, expected: int | None) -> NDArray[np.float32]:
+    array = np.asarray(values)
+    if expected is not None and array.shape != (expected,):
+        raise SettingError(f"expected {expected} {what}, one for each example, found {' × '.join(map(str, array.shape))}")
+    if array.dtype.kind == "c":
+        raise SettingError(f"expected {what} that are real numbers, found complex ones")
+    if array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"expected {what} that are numbers: {error}") from None
+    return np.ascontiguousarray(array, dtype=np.float32).reshape(-1)
+
+
+def _is_classes(array: NDArray[Any], task: Task | None) -> bool:
+    if task not in (None, "classes", "regression"):
+        raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
+    if task is not None:
+        return task == "classes"
+    return array.ndim == 1 and (array.dtype.kind in "biuUSO")
+
+
+def _labels(array: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    if array.ndim != 1:
+        raise SettingError(f"expected one class for each example, found {' × '.join(map(str, array.shape))}")
+    found, places = np.unique(array, return_inverse=True)
+    if classes is None:
+        return found, places.astype(np.uint32)
+    known = np.asarray(classes)
+    place = {_name(label): at for at, label in enumerate(known)}
+    unknown = [label for label in found if _name(label) not in place]
+    if unknown:
+        raise SettingError(f"{_name(unknown[0])} is none of the {len(known)} classes that are known")
+    own = np.asarray([place[_name(label)] for label in found], dtype=np.uint32)
+    return known, own[places.reshape(-1)]
+
+
+def _name(label: Any) -> str:
+    return str(label.item() if isinstance(label, np.generic) else label)
+
+
+def _columns(targets: Any, array: NDArray[Any]) -> list[str]:
+    """Names for the numbers that are to be predicted: those of a table, or their places."""
+    width = 1 if array.ndim == 1 else array.shape[1]
+    columns = getattr(targets, "columns", None)
+    if columns is not None and len(columns) == width:
+        return [str(name) for name in columns]
+    name = getattr(targets, "name", None)
+    return [str(name)] if width == 1 and name is not None else [str(at) for at in range(width)]

@@ -1,0 +1,113 @@
+"""What is trained."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from paceline import _native
+from paceline.layers import Layer, Named
+
+
+class Network:
+    """A list of layers with settings that hold for all of them, as the table `network` of a job file.
+
+    `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`, `l1`, `l2`, `dropout` and so on.
+    What is wrong is raised here, with the layer and the key.
+    """
+
+    def __init__(self, layers: Iterable[Layer], *, input: Mapping[str, Any], seed: int = 0, **settings: Any) -> None:
+        given = {name: value for name, value in settings.items() if value is not None}
+        self._described({"input": dict(input), "seed": seed, **given, "layers": list(layers)})
+
+    def _described(self, description: Mapping[str, Any]) -> None:
+        self._native = _native.Network(json.dumps(description))
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Network:
+        """The table `network` of a job file."""
+        network = cls.__new__(cls)
+        network._described(description)
+        return network
+
+    @classmethod
+    def from_json(cls, text: str) -> Network:
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_toml(cls, source: str | PathLike[str]) -> Network:
+        """The network of a job file, or of text in its form; a table `network` may stand around it or not."""
+        is_text = isinstance(source, str) and ("\n" in source or "=" in source)
+        tree = tomllib.loads(str(source) if is_text else Path(source).read_text(encoding="utf-8"))
+        return cls.from_dict(tree.get("network", tree))
+
+    def to_json(self) -> str:
+        """All of it, with what was left out."""
+        return self._native.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        description: dict[str, Any] = json.loads(self.to_json())
+        return description
+
+    @property
+    def parameter_count(self) -> int:
+        return self._native.parameter_count
+
+    @property
+    def inputs(self) -> int:
+        """Numbers that come in for an example."""
+        return self._native.inputs
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that come out."""
+        return self._native.outputs
+
+    def summary(self) -> str:
+        """Names and shapes of all parameters."""
+        rows = [(name, " × ".join(map(str, shape))) for name, shape in self._native.parameters()]
+        width = max((len(name) for name, _ in rows), default=0)
+        lines = [f"{name:<{width}}  {shape}" for name, shape in rows]
+        return "\n".join([*lines, f"{self.parameter_count:,} parameters"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Network) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        kinds = [next(iter(layer)) for layer in self.to_dict()["layers"]]
+        return f"<Network of {', '.join(kinds)}: {self.parameter_count:,} parameters>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Network.from_json, (self.to_json(),))
+
+
+def feed_forward(inputs: int) -> dict[str, Any]:
+    """Examples are rows of so many numbers."""
+    return {"feed_forward": inputs}
+
+
+def image(height: int, width: int, channels: int = 1) -> dict[str, Any]:
+    """Examples are images."""
+    return {"image": [height, width, channels]}
+
+
+def sgd(learning_rate: float) -> Named:
+    """Steps against the gradient."""
+    return {"sgd": {"learning_rate": learning_rate}}
+
+
+def nesterovs(learning_rate: float, momentum: float = 0.9) -> Named:
+    """Steps with momentum that looks ahead."""
+    return {"nesterovs": {"learning_rate": learning_rate, "momentum": momentum}}
+
+
+def adam(learning_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Named:
+    """Steps of about the same size for every parameter. Other updaters are written as in a job file, such as `{"rmsprop": {}}`."""
+    return {"adam": {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}}

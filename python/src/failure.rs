@@ -1,0 +1,48 @@
+//! Errors as exceptions, with the same sentences as on the command line.
+
+use paceline::{data, nn, train};
+use paceline_cluster::ClusterError;
+use pyo3::exceptions::PyException;
+use pyo3::{PyErr, create_exception};
+
+create_exception!(paceline, Error, PyException, "Something went wrong; the message says what, where and what to do.");
+create_exception!(paceline, SettingError, Error, "A setting, a description or a name cannot be understood.");
+
+pub(crate) fn of_train(error: train::Error) -> PyErr {
+    use train::Error as E;
+    match &error {
+        E::Job { .. } | E::Setting { .. } | E::BadSetting { .. } | E::Misfit { .. } => setting(&error),
+        E::Network(inner) => of_network(inner),
+        E::Data(inner) => of_data(inner),
+        _ => Error::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn of_network(error: &nn::Error) -> PyErr {
+    use nn::Error as E;
+    match error {
+        E::Config { .. } | E::Layer { .. } | E::Shape { .. } | E::TooLarge { .. } | E::Incomplete(_) => setting(error),
+        _ => Error::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn of_data(error: &data::Error) -> PyErr {
+    use data::Error as E;
+    match error {
+        E::UnknownScheme { .. } | E::UnknownName { .. } | E::BadSetting { .. } => setting(error),
+        _ => Error::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn of_cluster(error: ClusterError) -> PyErr {
+    match error {
+        ClusterError::Train(error) => of_train(error),
+        ClusterError::Data(error) => of_data(&error),
+        error if error.is_misuse() => setting(&error),
+        error => Error::new_err(error.to_string()),
+    }
+}
+
+fn setting(error: &dyn std::fmt::Display) -> PyErr {
+    SettingError::new_err(error.to_string())
+}
