@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::read;
 use super::updaters::network;
 
-/// Times PyTorch's own error.
+/// Times PyTorch's own error; the worst of all is 3.3 times as far off.
 const ALLOWED: f64 = 10.0;
 /// A single number is rounded by that much.
 const ROUNDING: f64 = 1e-7;
