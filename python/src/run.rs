@@ -3,8 +3,10 @@
 //! The thread never takes the interpreter's lock. Whoever waits for events does so without it, in short slices, so that Ctrl-C and
 //! other threads are heard in between.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline::data::OpenOptions;
-use paceline::train::{IfFound, Job, Outcome, Stop};
+use paceline::train::{IfFound, Job, Outcome, Stop, panic_message};
 use paceline_cluster::trust::{JoinString, Token};
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, MOST_SLOTS, StragglerLimit, Target, WorkerOptions, run_master, run_worker};
@@ -246,7 +248,10 @@ impl Run {
         let (ended, has_ended) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let (result, is_there) = (ended.clone(), has_ended.clone());
         let thread = std::thread::Builder::new().name("paceline-run".into()).spawn(move || {
-            let done = work(sender);
+            let panicked = |panic: Box<dyn Any + Send>| {
+                Err(Error::new_err(format!("this run has panicked: {}", panic_message(&*panic))))
+            };
+            let done = catch_unwind(AssertUnwindSafe(|| work(sender))).unwrap_or_else(panicked);
             *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
             is_there.store(true, Ordering::Release);
         });

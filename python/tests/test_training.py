@@ -1,4 +1,5 @@
 import _thread
+import multiprocessing
 import os
 import pickle
 import signal
@@ -193,3 +194,27 @@ def test_omp_num_threads_says_how_many_cores(monkeypatch, digits) -> None:
     assert workers() == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert workers() == 2
+
+
+def _trained_elsewhere(epochs: int) -> int:
+    return pl.Trainer(small(), epochs=epochs, progress=False).fit("digits:train").model.iteration
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_children_of_every_kind_train_after_their_parent_has(method) -> None:
+    expected = _trained_elsewhere(1)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(_trained_elsewhere, [1, 2]).get(timeout=120) == [expected, 2 * expected]
+
+
+def test_children_of_joblib_train() -> None:
+    joblib = pytest.importorskip("joblib")
+    expected = _trained_elsewhere(1)
+    run = joblib.delayed(_trained_elsewhere)
+    assert joblib.Parallel(n_jobs=2, backend="loky", timeout=120)(run(epochs) for epochs in (1, 2)) == [expected, 2 * expected]
+
+
+def test_nothing_is_started_by_the_import() -> None:
+    code = "import signal, threading; before = signal.getsignal(signal.SIGINT); import os, paceline; " \
+        "assert signal.getsignal(signal.SIGINT) is before and len(os.listdir('/proc/self/task')) == 1"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
