@@ -9,7 +9,7 @@ use paceline_data::Normaliser;
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
-use paceline_nn::{Array, ModelFile, ModelOnDisk, Numbers, Registry};
+use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Registry};
 use paceline_train::{
     AveragingOptions, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers, write_snapshot,
 };
@@ -126,6 +126,10 @@ impl Disk {
             return Err(bad(expected, found.into()));
         }
         let damage = match self.read(&path, record) {
+            // What cannot be read now may be read later, and what is newer than this program is not damaged.
+            Err(ClusterError::Network(error @ (Unread::File { .. } | Unread::Version { .. }))) => {
+                return Err(error.into());
+            }
             Err(error @ ClusterError::Network(_)) => error,
             read => return read,
         };
