@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::paceline::{command, finish, run};
+use crate::paceline::{Said, command, run};
 
 #[test]
 fn inspect_tells_what_the_digits_are() {
@@ -68,14 +68,13 @@ fn a_reader_that_goes_away_is_no_failure_but_a_full_disk_is() {
         let mut child =
             command(folder.path(), arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         drop(child.stdout.take());
-        let output = child.wait_with_output().expect("it ends");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && errors.is_empty(), "{errors}");
+        assert_eq!(Said::at_the_end_of(child).done().errors, "");
     }
     #[cfg(target_os = "linux")]
     {
         let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
-        let said = finish(command(folder.path(), &["data", "inspect", "digits:"]).stdout(full));
-        said.refused(1, &["cannot write to standard output", "No space left"]);
+        let mut inspect = command(folder.path(), &["data", "inspect", "digits:"]);
+        let child = inspect.stdout(full).stderr(Stdio::piped()).spawn().expect("starts");
+        Said::at_the_end_of(child).refused(1, &["cannot write to standard output", "No space left"]);
     }
 }

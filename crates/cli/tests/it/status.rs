@@ -164,14 +164,14 @@ fn a_watch_goes_on_until_the_run_ends() {
     let mut line = String::new();
     while !line.starts_with("phase ") {
         line.clear();
-        output.read_line(&mut line).expect("text");
+        assert_ne!(output.read_line(&mut line).expect("text"), 0, "it ended before it told the phase");
     }
     assert_eq!(line, "phase       running: 2 workers are there\n");
     board.update(|status| (status.phase, status.reason) = ("ended".to_owned(), "all epochs are done".to_owned()));
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
     assert!(rest.contains("phase       ended: all epochs are done\n"), "{rest}");
-    assert!(child.wait().expect("it ends").success());
+    Said::at_the_end_of(child).done();
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_watch_ends_when_nobody_reads_it() {
     let mut watch = command(folder.path(), &["status", tracker.address(), "--watch", "1", "--json"]);
     let mut child = watch.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("starts");
     drop(child.stdout.take());
-    assert!(child.wait().expect("it ends").success());
+    Said::at_the_end_of(child).done();
 }
 
 /// Somebody who reads a request's head and answers with this, once for each who comes.

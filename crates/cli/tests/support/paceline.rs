@@ -4,8 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use serde_json::Value;
+
+/// Longer than anything that a test starts may take, however busy the machine: who lives longer hangs, and is ended, so that its
+/// test fails by name and the others go on.
+const LIFETIME: Duration = Duration::from_secs(300);
 
 /// What a process said, and how it ended.
 #[derive(Debug)]
@@ -22,9 +28,8 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Said {
 
 /// Runs any command to its end.
 pub(crate) fn finish(command: &mut Command) -> Said {
-    let output = command.output().expect("the binary can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
-    Said { status: output.status.code(), output: text(output.stdout), errors: text(output.stderr) }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary can be started");
+    Said::at_the_end_of(child)
 }
 
 pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
@@ -34,6 +39,14 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 impl Said {
+    /// What a child says on those of its outputs that are pipes, until it ends.
+    pub(crate) fn at_the_end_of(child: Child) -> Self {
+        let _limit = Limit::of(&child);
+        let output = child.wait_with_output().expect("it ends");
+        let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+        Self { status: output.status.code(), output: text(output.stdout), errors: text(output.stderr) }
+    }
+
     /// Fails unless the process did what was asked.
     #[track_caller]
     pub(crate) fn done(self) -> Self {
@@ -79,9 +92,29 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
+/// Ends a child that outlives [`LIFETIME`]; dropped when the child has ended.
+struct Limit {
+    /// Its end is noticed when it is dropped.
+    _ended: Sender<()>,
+}
+
+impl Limit {
+    fn of(child: &Child) -> Self {
+        let (_ended, end) = channel::<()>();
+        let pid = child.id().to_string();
+        std::thread::spawn(move || {
+            if end.recv_timeout(LIFETIME) == Err(RecvTimeoutError::Timeout) {
+                let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            }
+        });
+        Self { _ended }
+    }
+}
+
 /// A run that is watched by its events while it goes on.
 pub(crate) struct Watched {
     child: Child,
+    _limit: Limit,
     lines: Lines<BufReader<ChildStdout>>,
     events: Vec<Value>,
 }
@@ -97,13 +130,16 @@ impl Watched {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines, events: Vec::new() }
+        Self { _limit: Limit::of(&child), child, lines, events: Vec::new() }
     }
 
     /// Waits for the next event of this name.
     pub(crate) fn wait_for(&mut self, name: &str) -> Value {
         loop {
-            let line = self.lines.next().expect("the run ended before it told what is waited for").expect("readable");
+            let Some(line) = self.lines.next() else {
+                panic!("the run ended before it told `{name}`: {:#?}", self.events);
+            };
+            let line = line.expect("readable");
             let event: Value = serde_json::from_str(&line).expect("an event");
             let found = event["event"] == name;
             self.events.push(event.clone());
