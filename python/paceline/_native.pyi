@@ -96,6 +96,8 @@ class Run:
         identity: _Path | None = None,
         tls: bool | None = None,
         min_workers: int = 1,
+        expected_workers: int = 0,
+        expected_within: float = 10.0,
         mesh_limit: int = 16,
         waiting_limit: float = 600.0,
         silence_limit: float = 5.0,
@@ -150,6 +152,20 @@ class Model:
     def epoch(self, /) -> int: ...
     def outputs(self, /, source: Source, *, batch: int = 256, workers: int | None = None) -> NDArray[np.float32]: ...
     def evaluate(self, /, source: Source, *, batch: int = 256, workers: int | None = None) -> tuple[str, str]: ...
+    def judge_part(
+        self, /, source: Source, *, batch: int = 256, workers: int | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]: ...
+    def judge(
+        self,
+        /,
+        outputs: NDArray[np.float32],
+        loss: tuple[float, float],
+        *,
+        labels: NDArray[np.uint32] | None = None,
+        targets: NDArray[np.float32] | None = None,
+        weights: NDArray[np.float32] | None = None,
+        auc_thresholds: int | None = None,
+    ) -> tuple[str, str, str]: ...
     def parameters(self, /) -> list[tuple[str, list[int], NDArray[np.float32]]]: ...
 
 def command(arguments: list[str]) -> int: ...

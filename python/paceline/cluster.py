@@ -61,7 +61,9 @@ class _Process:
 class Master(_Process):
     """Leads a run that workers on this and other machines train: `paceline master` as an object.
 
-    `train` and `test` are specifications that every worker can open itself, or data by name that each worker is given too.
+    `train` and `test` are specifications that every worker can open itself, or data by name that each worker is given too. The first step
+    waits for `expected_workers`, but no longer than `expected_within` seconds; later the run waits only while there are fewer than
+    `min_workers`.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Master(_Process):
         identity: str | PathLike[str] | None = None,
         tls: bool | None = None,
         min_workers: int = 1,
+        expected_workers: int = 0,
+        expected_within: float = 10.0,
         waiting_limit: float = 600.0,
         silence_limit: float = 5.0,
         straggler_limit: float | None = None,
@@ -107,6 +111,8 @@ class Master(_Process):
             identity=identity,
             tls=tls,
             min_workers=min_workers,
+            expected_workers=expected_workers,
+            expected_within=expected_within,
             waiting_limit=waiting_limit,
             silence_limit=silence_limit,
             straggler_limit=straggler_limit,

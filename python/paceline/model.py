@@ -22,6 +22,10 @@ class Scores(dict[str, Any]):
     def __init__(self, figures: Mapping[str, Any], text: str = "") -> None:
         super().__init__(figures)
         self._text = text
+        self.details: dict[str, Any] = {}
+        """Classes, curves and columns one by one, where they were asked for."""
+        self.weight = 0.0
+        """The sum of all weights, where it is known."""
 
     @classmethod
     def parse(cls, told: tuple[str, str]) -> Scores:

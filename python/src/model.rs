@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
+use paceline::data::TargetShape;
+use paceline::model::{Batch, Loss, Targets};
+use paceline::nn::evaluation::Thresholds;
 use paceline::nn::{ModelFile, Registry};
-use paceline::train::{ParallelInference, SavedModel};
+use paceline::train::{Evaluator, Measures, ParallelInference, SavedModel};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::failure::{Error, of_network, of_train};
+use crate::failure::{Error, SettingError, of_network, of_train};
 use crate::source::Source;
 
 /// A trained model.
@@ -134,7 +137,89 @@ impl Model {
     ) -> PyResult<(String, String)> {
         let scores = py.detach(|| self.inference(workers)?.evaluate(source.inner.clone(), batch).map_err(of_train))?;
         let scores = scores.ok_or_else(|| Error::new_err("this data has no targets that a model can be judged by"))?;
-        Ok((serde_json::to_string(&scores).expect("names and numbers can be written"), scores.to_string()))
+        Ok((to_json(&scores), scores.to_string()))
+    }
+
+    /// What it says of a part of some data, to be judged with the other parts: its outputs, and the sums of losses and of weights,
+    /// one for every `batch` examples.
+    #[pyo3(signature = (source, *, batch=256, workers=None))]
+    #[expect(clippy::type_complexity, reason = "three arrays")]
+    fn judge_part<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Source,
+        batch: usize,
+        workers: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
+        let (outputs, losses, weights) = py.detach(|| {
+            let (mut all, mut losses, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+            let each = |_: &Batch, outputs: &[f32], loss: Loss| {
+                all.extend_from_slice(outputs);
+                losses.push(loss.sum);
+                weights.push(loss.weight);
+            };
+            self.inference(workers)?.predict_with_loss(source.inner.clone(), batch, each).map_err(of_train)?;
+            Ok::<_, PyErr>((all, losses, weights))
+        })?;
+        Ok((PyArray1::from_vec(py, outputs), PyArray1::from_vec(py, losses), PyArray1::from_vec(py, weights)))
+    }
+
+    /// How good it is, from what it said of all parts: figures as JSON, in words, and every class or column as JSON.
+    #[pyo3(signature = (outputs, loss, *, labels=None, targets=None, weights=None, auc_thresholds=None))]
+    #[expect(clippy::too_many_arguments, reason = "all that is judged by")]
+    fn judge(
+        &self,
+        py: Python<'_>,
+        outputs: PyReadonlyArray1<'_, f32>,
+        loss: (f64, f64),
+        labels: Option<PyReadonlyArray1<'_, u32>>,
+        targets: Option<PyReadonlyArray1<'_, f32>>,
+        weights: Option<PyReadonlyArray1<'_, f32>>,
+        auc_thresholds: Option<usize>,
+    ) -> PyResult<(String, String, String)> {
+        let outputs = outputs.as_slice()?;
+        let width = self.file.network.output().len();
+        let (shape, targets) = match (labels, targets) {
+            (Some(labels), None) => {
+                let names = self.classes.clone().unwrap_or_default();
+                (TargetShape::Classes { names }, Targets::Classes(labels.as_slice()?.to_vec()))
+            }
+            (None, Some(targets)) => {
+                let values = targets.as_slice()?.to_vec();
+                (TargetShape::Values { names: self.names.clone() }, Targets::Values { width, values })
+            }
+            _ => return Err(SettingError::new_err("expected either labels or targets")),
+        };
+        let rows = outputs.len() / width.max(1);
+        let weights = weights.map(|weights| weights.as_slice().map(<[f32]>::to_vec)).transpose()?;
+        let classes = self.names.len().max(2) as u32;
+        let fits = match &targets {
+            Targets::Classes(labels) => labels.len() == rows && labels.iter().all(|label| *label < classes),
+            Targets::Values { values, .. } => values.len() == outputs.len(),
+            Targets::None => false,
+        };
+        let weighs = |weights: &Vec<f32>| {
+            weights.len() == rows && weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0)
+        };
+        if !fits || outputs.len() != rows * width || !weights.as_ref().is_none_or(weighs) {
+            return Err(SettingError::new_err("expected a label or target, and a weight, for every row of outputs"));
+        }
+        let steps = auc_thresholds.filter(|steps| *steps > 0);
+        let scores = py.detach(|| {
+            let batch = Batch { targets, weights, ..Batch::empty() };
+            let mut evaluator = Evaluator::new(&shape, width, Thresholds::of(steps))?;
+            evaluator.add_outputs(&batch, outputs, Loss { sum: loss.0, weight: loss.1 });
+            Some(evaluator.scores())
+        });
+        let scores = scores.ok_or_else(|| Error::new_err("there is nothing to judge by"))?;
+        let details = match &scores.measures {
+            Measures::Classes(classes) => serde_json::json!({
+                "classes": classes.report(),
+                "roc": scores.roc.as_ref().map(paceline::nn::evaluation::MultiClassRoc::report),
+            }),
+            Measures::Values(values) => serde_json::json!({ "values": values.report() }),
+        };
+        Ok((to_json(&scores), scores.to_string(), details.to_string()))
     }
 
     /// Names, shapes and numbers of its parameters and running statistics.
@@ -147,4 +232,8 @@ impl Model {
         let trained = network.parameters().iter().map(|parameter| of(parameter, &state.parameters));
         trained.chain(network.running().iter().map(|parameter| of(parameter, &state.running))).collect()
     }
+}
+
+fn to_json(what: &impl serde::Serialize) -> String {
+    serde_json::to_string(what).expect("names and numbers can be written")
 }

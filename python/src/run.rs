@@ -91,7 +91,7 @@ impl Run {
     #[staticmethod]
     #[pyo3(signature = (
         job, *, name, output, is_json=true, given=None, listen="127.0.0.1:0", advertise=None, coordinator=None, token=None,
-        identity=None, tls=None, min_workers=1, mesh_limit=16, waiting_limit=600.0, silence_limit=5.0, straggler_limit=None,
+        identity=None, tls=None, min_workers=1, expected_workers=0, expected_within=10.0, mesh_limit=16, waiting_limit=600.0, silence_limit=5.0, straggler_limit=None,
         stops_on_poison=false, status=None, status_token=None, restart=false, cache=None, offline=false, root=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "what the command line has as options")]
@@ -108,6 +108,8 @@ impl Run {
         identity: Option<PathBuf>,
         tls: Option<bool>,
         min_workers: usize,
+        expected_workers: usize,
+        expected_within: f64,
         mesh_limit: usize,
         waiting_limit: f64,
         silence_limit: f64,
@@ -130,6 +132,8 @@ impl Run {
             identity,
             certificate: Duration::from_secs(24 * 3600),
             min_workers: min_workers.max(1),
+            expected_workers,
+            expected_within: seconds("expected_within", 0.0, expected_within)?,
             mesh_limit: mesh_limit.clamp(1, 1024),
             waiting_limit: seconds("waiting_limit", 0.0, waiting_limit)?,
             silence_limit: seconds("silence_limit", 0.05, silence_limit)?,

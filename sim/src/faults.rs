@@ -13,6 +13,7 @@ pub struct Faults {
     pub(crate) until: Now,
     pub(crate) workers: u64,
     pub(crate) min_workers: usize,
+    pub(crate) expected_workers: usize,
     pub(crate) save_every: Option<Round>,
     /// How long a round waits for those who are slow.
     pub(crate) straggler_limit: Option<StragglerLimit>,
@@ -51,6 +52,8 @@ impl Faults {
             until: random.within(3000, 20_000),
             workers,
             min_workers: random.within(1, workers + 1) as usize,
+            // One of five waits for more than will come.
+            expected_workers: if workers == 5 { 7 } else { 0 },
             save_every: if random.one_in(3) { None } else { Some(random.within(3, 30)) },
             max_ahead: if random.one_in(2) { 3 } else { 1000 },
             every: random.within(100, 3000),
@@ -79,6 +82,7 @@ impl Faults {
             until: 0,
             workers,
             min_workers: 1,
+            expected_workers: 0,
             save_every: None,
             max_ahead: 3,
             every: Now::MAX / 4,

@@ -66,6 +66,8 @@ impl World {
         let rules = MasterOptions {
             mesh_limit: self.faults.mesh_limit,
             min_workers: self.faults.min_workers,
+            expected_workers: self.faults.expected_workers,
+            expected_within: 2000,
             silence_limit: SILENCE_LIMIT,
             waiting_limit: 150_000,
             waiting_told_every: 5000,

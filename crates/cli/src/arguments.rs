@@ -89,6 +89,12 @@ pub(crate) struct Master {
     /// Workers that the run needs; with fewer it waits
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub min_workers: u32,
+    /// Workers that the run waits for before its first step; it begins without those who do not come
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub expect_workers: u32,
+    /// How long it waits for them from the first one on, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub expect_within: f64,
     /// So many workers are all linked with each other; more of them form a tree
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub mesh_limit: u32,

@@ -10,7 +10,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A source specification without a scheme that we know.
-    #[error("`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`{suggestion}")]
+    #[error(
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `shards:`{suggestion}"
+    )]
     UnknownScheme {
         /// The whole specification.
         spec: String,
@@ -291,6 +293,59 @@ pub enum Error {
         /// What there is none of.
         what: &'static str,
     },
+    /// A value of a Parquet file that cannot be taken.
+    #[error("`{}`, column `{column}`, row {row}: expected {expected}, found {found}", path.display())]
+    BadValue {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The row of the file, from 0.
+        row: u64,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// A label that is none of the classes.
+    #[error("`{}`, column `{column}`, row {row}: `{found}` is none of the {known} classes{suggestion}", path.display())]
+    UnknownClass {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The row of the file, from 0.
+        row: u64,
+        /// The label.
+        found: String,
+        /// How many classes there are.
+        known: usize,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A label column that is none of classes.
+    #[error("`{}` column `{column}` has more than {limit} distinct values, too many for classes", path.display())]
+    TooManyClasses {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// A file that is no Parquet, or a damaged one.
+    #[error("`{}` cannot be read as Parquet: {source}", path.display())]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BoxError,
+    },
+    /// A program that was built without the reader of Parquet files.
+    #[error(
+        "this program was built without `shards:`: build it with `--features shards`, or use the Python package, which has it"
+    )]
+    WithoutShards,
     /// A file that is not text.
     #[error("`{}` line {line} is not UTF-8 text: save the file as UTF-8", path.display())]
     NotUtf8 {

@@ -23,7 +23,8 @@
 //! - [`Source`], [`ExampleShape`], [`Order`]: what every kind of data looks like from outside (`source`).
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
-//!   `idx` over it; `table` for comma-separated values, with its [`Schema`]; [`Subset`] and [`split`] as views.
+//!   `idx` over it; `table` for comma-separated values, with its [`Schema`];
+//!   `shards` for folders of Parquet files (a feature); [`Subset`] and [`split`] as views.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
 //! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.
 //! - [`fetch()`], [`cache_folder`]: datasets from the network, checked and kept.
@@ -45,6 +46,8 @@ mod loader;
 mod mnist;
 mod normaliser;
 mod open;
+#[cfg(feature = "shards")]
+mod shards;
 mod shuffle;
 mod source;
 mod spec;

@@ -82,6 +82,7 @@ impl OpenOptions {
 /// | `digits:`, `digits:train`, `digits:test` | 1,797 digits of 8 × 8 that are part of the program |
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
+/// | `shards:folder?label=species&…` | a folder of Parquet files, or one of them; with the feature `shards` |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let spec = Spec::parse(spec)?;
@@ -106,8 +107,17 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
             }
             idx::open(&options.path(images)?, labels.as_deref(), options.schema.as_ref(), NormaliserKind::Image)
         }
+        "shards" => shards(&options.path(spec.rest)?, &spec.options, options),
         _ => table::open(&options.path(spec.rest)?, &spec.options, options),
     }
+}
+
+#[cfg(feature = "shards")]
+use crate::shards::open as shards;
+
+#[cfg(not(feature = "shards"))]
+fn shards(_: &Path, _: &[(&str, String)], _: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
+    Err(Error::WithoutShards)
 }
 
 /// The file of the specification that `output` is too, under this or another name: writing it would destroy what is read.
@@ -116,6 +126,8 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
     let inputs = match spec.scheme {
         "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
         "csv" => vec![options.path(spec.rest)?],
+        #[cfg(feature = "shards")]
+        "shards" => crate::shards::listed(&options.path(spec.rest)?)?,
         // What is fetched is kept in a folder of its own, and what is built in has no file.
         _ => Vec::new(),
     };

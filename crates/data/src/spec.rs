@@ -1,10 +1,10 @@
-//! The grammar of a source specification: `scheme:rest`, and for tables `csv:path?key=value&key=value`.
+//! The grammar of a source specification: `scheme:rest`, and for tables and shards `csv:path?key=value&key=value`.
 
 use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 5] = ["mnist", "digits", "idx", "csv", "given"];
+pub(crate) const SCHEMES: [&str; 6] = ["mnist", "digits", "idx", "csv", "shards", "given"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,14 +33,14 @@ impl<'a> Spec<'a> {
         }
         // File names of other schemes may hold a question mark; only tables have options.
         let (rest, query) = match scheme {
-            "csv" => rest.rsplit_once('?').unwrap_or((rest, "")),
+            "csv" | "shards" => rest.rsplit_once('?').unwrap_or((rest, "")),
             _ => (rest, ""),
         };
         let mut options = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let Some((key, value)) = pair.split_once('=') else {
                 let expected = "written as `key=value`".to_owned();
-                return Err(Error::BadSetting { setting: "csv option", expected, found: format!("`{pair}`") });
+                return Err(Error::BadSetting { setting: "option of a source", expected, found: format!("`{pair}`") });
             };
             options.push((key, percent_decoded(value)));
         }
@@ -62,7 +62,7 @@ pub(crate) fn expect_name(what: &'static str, found: &str, known: &[&str]) -> Re
 }
 
 /// Turns `%26` and the like into the characters that would otherwise end a value; anything else stays.
-fn percent_decoded(text: &str) -> String {
+pub(crate) fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut decoded, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {

@@ -137,7 +137,11 @@ impl Evaluator {
     }
 
     /// Judges what came out for one batch, row after row.
-    pub(crate) fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
+    ///
+    /// # Panics
+    ///
+    /// When the targets are not of the kind that it was made for, or outputs and targets do not fit each other.
+    pub fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
         let Scores { loss: losses, measures, roc, .. } = &mut self.scores;
         losses.merge(loss);
         match (measures, &batch.targets) {

@@ -47,6 +47,8 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         tls,
         certificate: Duration::from_secs_f64(hours * 3600.0),
         min_workers: arguments.min_workers as usize,
+        expected_workers: arguments.expect_workers as usize,
+        expected_within: seconds("--expect-within", 0.0, arguments.expect_within)?,
         mesh_limit: arguments.mesh_limit as usize,
         waiting_limit: Duration::from_secs(arguments.waiting_limit),
         silence_limit,

@@ -64,6 +64,10 @@ pub struct LeadOptions {
     pub certificate: Duration,
     /// Members that a view needs.
     pub min_workers: usize,
+    /// Members that the first view waits for; it begins without those who do not come.
+    pub expected_workers: usize,
+    /// How long it waits for them from the first one on.
+    pub expected_within: Duration,
     /// So many members are all linked with each other; more of them form a tree.
     pub mesh_limit: usize,
     /// How long it waits for them.
@@ -167,6 +171,8 @@ pub fn run_master(
     let rules = MasterOptions {
         mesh_limit: options.mesh_limit,
         min_workers: options.min_workers,
+        expected_workers: options.expected_workers,
+        expected_within: options.expected_within.as_millis() as u64,
         silence_limit,
         waiting_limit: options.waiting_limit.as_millis() as u64,
         waiting_told_every: 5000,

@@ -55,6 +55,8 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         identity: None,
         tls: false,
         min_workers,
+        expected_workers: 0,
+        expected_within: Duration::ZERO,
         waiting_limit: Duration::from_secs(30),
         silence_limit: Duration::from_secs(5),
         straggler_limit: None,

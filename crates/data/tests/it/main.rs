@@ -5,5 +5,7 @@ mod exports;
 mod fetching;
 mod idx;
 mod loader;
+#[cfg(feature = "shards")]
+mod shards;
 mod sources;
 mod tables;

@@ -10,7 +10,7 @@ use crate::planted::{Planted, has};
 use crate::rounds::{Incarnation, Now, number_of};
 
 /// How long what asks for a view is gathered, in milliseconds.
-const GATHERED_FOR: Now = 100;
+pub(crate) const GATHERED_FOR: Now = 100;
 
 /// What asks for a new view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,10 +30,10 @@ pub(crate) struct Due {
 }
 
 impl Gathering {
-    /// Somebody has joined.
-    pub(crate) fn join(&mut self, member: Incarnation, now: Now) {
+    /// Somebody has joined; others are waited for so long.
+    pub(crate) fn join(&mut self, member: Incarnation, now: Now, wait: Now) {
         self.joined.push(member);
-        self.until.get_or_insert(now + GATHERED_FOR);
+        self.until = Some(self.until.map_or(now + wait, |until| until.min(now + wait)));
     }
 
     /// Two do not reach each other.
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn what_comes_within_a_moment_is_one_view() {
         let mut gathering = Gathering::default();
-        gathering.join(1, 1000);
+        gathering.join(1, 1000, GATHERED_FOR);
         gathering.break_up(4, 3, 1020);
-        gathering.join(2, 1050);
+        gathering.join(2, 1050, GATHERED_FOR);
         gathering.break_up(3, 4, 1060);
         gathering.break_up(3, 5, 1060);
         let (mut roster, mut edges) = (Roster::default(), Edges::default());

@@ -12,7 +12,7 @@ mod tree;
 pub use crew::Crew;
 pub(crate) use edges::Edges;
 pub use edges::THROUGH_THE_MASTER;
-pub(crate) use gathering::{Due, Gathering, add_reason};
+pub(crate) use gathering::{Due, GATHERED_FOR, Gathering, add_reason};
 pub(crate) use hold::Hold;
 pub(crate) use roster::{Fault, LEFT, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;

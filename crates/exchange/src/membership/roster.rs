@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rounds::{Incarnation, MOST_SLOTS, MasterOptions, Now, Slots};
+use crate::rounds::{Incarnation, MOST_SLOTS, MasterOptions, Now, Slots, ViewNumber};
 
 /// A worker that has joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +75,14 @@ impl Roster {
     pub(crate) fn has_enough(&self, options: &MasterOptions, is_stopping: bool) -> bool {
         let needed = if is_stopping { 1 } else { options.min_workers.max(1) };
         self.ready().len() >= needed
+    }
+
+    /// How long others are waited for when somebody has just joined: before the first view, until as many as are expected are here.
+    pub(crate) fn gathers_for(&self, usual: Now, options: &MasterOptions, view: ViewNumber) -> Now {
+        match view == 0 && self.ready().len() < options.expected_workers {
+            true => options.expected_within.max(usual),
+            false => usual,
+        }
     }
 
     pub(crate) fn address(&self, member: Incarnation) -> String {

@@ -5,7 +5,7 @@ use std::mem::swap;
 use std::sync::Arc;
 
 use paceline_data::{Loader, LoaderOptions, Source};
-use paceline_model::{Batch, Targets};
+use paceline_model::{Batch, Loss, Targets};
 use paceline_nn::evaluation::Thresholds;
 
 use super::served::Served;
@@ -40,6 +40,22 @@ impl ParallelInference {
             Ok::<_, Error>(())
         })?;
         Ok(Some(evaluator.scores()))
+    }
+
+    /// Hands every batch with its outputs and its loss to `each`, in the order of the source: to be judged by an
+    /// [`Evaluator`] with what was said of other parts of the data.
+    pub fn predict_with_loss(
+        &self,
+        source: Arc<dyn Source>,
+        batch: usize,
+        mut each: impl FnMut(&Batch, &[f32], Loss),
+    ) -> Result<(), Error> {
+        let model = self.current();
+        fits_features(&model.network, &*source, "given")?;
+        self.pass_over(&model, source, batch, true, |batch, outputs, told| {
+            each(batch, outputs, told.loss.unwrap_or_default());
+            Ok(())
+        })
     }
 
     /// Hands every batch with its outputs, row after row, to `each`, in the order of the source.

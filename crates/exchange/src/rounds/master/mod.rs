@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{DataProof, ToMaster, ToMember};
-use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason};
+use crate::membership::{
+    Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason,
+};
 use crate::planted::{Planted, has};
 
 use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber, number_of};
@@ -246,7 +248,7 @@ impl Master {
         }
         self.roster.admit(member, address, slots);
         self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
-        self.gathering.join(member, now);
+        self.gathering.join(member, now, self.roster.gathers_for(GATHERED_FOR, &self.options, self.view));
     }
 
     /// A member is gone. Its silence or its broken link is the reason; whether it was to blame decides about what it held.

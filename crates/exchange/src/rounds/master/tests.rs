@@ -12,6 +12,8 @@ fn master(members: u64) -> Master {
     let options = MasterOptions {
         mesh_limit: 16,
         min_workers: 1,
+        expected_workers: 0,
+        expected_within: 0,
         silence_limit: 100_000,
         waiting_limit: 100_000,
         waiting_told_every: 1000,

@@ -13,6 +13,10 @@ pub struct MasterOptions {
     pub mesh_limit: usize,
     /// Members that a view needs.
     pub min_workers: usize,
+    /// Members that the first view waits for; it begins without those who do not come.
+    pub expected_workers: usize,
+    /// How long it waits for them from the first one on, in milliseconds.
+    pub expected_within: Now,
     /// A member that was not heard of for so long is lost, in milliseconds.
     pub silence_limit: Now,
     /// How long a run waits for enough members before it fails, in milliseconds.

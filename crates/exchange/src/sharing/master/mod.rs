@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{Edges, Fault, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason};
+use crate::membership::{
+    Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason,
+};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{DataProof, ToMaster, ToMember};
 use crate::rounds::{
@@ -79,7 +81,7 @@ struct Lost {
 
 /// The first view waits so long for more workers, in milliseconds: a young network takes it ill when its first steps are taken by
 /// one, then by two, then by four.
-const GATHERED_FOR: Now = 300;
+const FIRST_GATHERED_FOR: Now = 300;
 
 /// A master in one term.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -343,8 +345,11 @@ impl Master {
         self.tell(Told::WorkerJoined(member));
         match self.view {
             // Those who come at about the same time begin together.
-            0 => drop(self.gathers_until.get_or_insert(now + GATHERED_FOR)),
-            _ => self.gathering.join(member, now),
+            0 => {
+                let until = now + self.roster.gathers_for(FIRST_GATHERED_FOR, &self.options, self.view);
+                self.gathers_until = Some(self.gathers_until.map_or(until, |before| before.min(until)));
+            }
+            _ => self.gathering.join(member, now, GATHERED_FOR),
         }
     }
 

@@ -6,6 +6,8 @@ fn master() -> Master {
     let options = MasterOptions {
         mesh_limit: 16,
         min_workers: 1,
+        expected_workers: 0,
+        expected_within: 0,
         silence_limit: 1000,
         waiting_limit: 1000,
         waiting_told_every: 1000,
@@ -29,7 +31,7 @@ fn three() -> Master {
         let ready = ToMaster::Ready { data: DATA, address: String::new(), was: None, slots: 1 };
         master.handle(MasterEvent::Said(member, ready), 0);
     }
-    master.handle(MasterEvent::Tick, GATHERED_FOR);
+    master.handle(MasterEvent::Tick, FIRST_GATHERED_FOR);
     let view = master.view().0;
     for member in 1..=3 {
         says(&mut master, member, Report::Holds { view, has_state: false, have: Vec::new(), knows: 0 });

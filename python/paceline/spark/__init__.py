@@ -1,0 +1,25 @@
+"""Trains on a Spark cluster: its tasks lend their cores, the driver leads.
+
+    from paceline.spark import PacelineClassifier
+
+    classifier = PacelineClassifier(network=network, featuresCol="features", labelCol="label", numWorkers=4, epochs=3)
+    model = classifier.fit(df)
+    model.transform(df).select("prediction", "probability")
+
+There is no barrier: a fit begins with the tasks that Spark can run, goes on when some are lost, and takes in those that Spark runs
+again. pyspark 3.5 or later is needed where this is imported, and pyarrow and pandas on all hosts.
+"""
+
+from paceline.spark.estimator import PacelineClassifier, PacelineModel, PacelineRegressor
+from paceline.spark.masters import ParameterAveragingTrainingMaster, SharedTrainingMaster, TrainingMaster
+from paceline.spark.network import SparkNetwork
+
+__all__ = [
+    "PacelineClassifier",
+    "PacelineModel",
+    "PacelineRegressor",
+    "ParameterAveragingTrainingMaster",
+    "SharedTrainingMaster",
+    "SparkNetwork",
+    "TrainingMaster",
+]

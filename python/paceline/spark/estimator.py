@@ -1,0 +1,281 @@
+"""Estimators in Spark's own words: they go into a `Pipeline`, into a `CrossValidator`, and onto disk by Spark's writers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import keyword_only
+from pyspark.ml.base import Estimator, Model as SparkModel
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import (
+    HasLabelCol,
+    HasPredictionCol,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+    HasSeed,
+    HasValidationIndicatorCol,
+    HasWeightCol,
+)
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultParamsWritable, DefaultParamsWriter
+from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
+from pyspark.sql import SparkSession
+
+from paceline._native import SettingError
+from paceline.model import Model, Scores
+from paceline.network import Network
+from paceline.spark import scoring, sessions
+from paceline.spark.columns import Columns
+from paceline.spark.exporting import export, remove
+from paceline.spark.fitting import Fitted, Placement, fit
+from paceline.training import Trainer
+
+# A row of Parquet is read whole: models are written in pieces.
+PIECE = 4 << 20
+
+
+def _network(value: Any) -> str:
+    if isinstance(value, Network):
+        return value.to_json()
+    if isinstance(value, str):
+        return Network.from_json(value).to_json()
+    raise TypeError(f"expected a `paceline.Network`, found {type(value).__name__}")
+
+
+def _names(value: Any) -> Any:
+    return value if isinstance(value, str) else [str(name) for name in value]
+
+
+def _mode(value: Any) -> Any:
+    if isinstance(value, (str, dict)):
+        return value
+    raise TypeError(f"expected a mode such as 'sync' or {{'averaging': {{'frequency': 10}}}}, found {value!r}")
+
+
+class _Settings(
+    HasLabelCol,  # type: ignore[misc]
+    HasPredictionCol,
+    HasWeightCol,
+    HasValidationIndicatorCol,
+    HasSeed,
+):
+    """What estimators and models have in common."""
+
+    featuresCol: Param[Any] = Param(
+        Params._dummy(), "featuresCol", "a column of vectors or arrays, or a list of columns of numbers", typeConverter=_names
+    )
+    network: Param[Any] = Param(Params._dummy(), "network", "what is trained, as a `paceline.Network`", typeConverter=_network)
+    numWorkers: Param[Any] = Param(
+        Params._dummy(), "numWorkers", "tasks that train; 0 takes all slots", typeConverter=TypeConverters.toInt
+    )
+    mode: Param[Any] = Param(Params._dummy(), "mode", "sync, averaging or shared, or one of them with options", typeConverter=_mode)
+    epochs: Param[Any] = Param(Params._dummy(), "epochs", "times that all rows are learned from", typeConverter=TypeConverters.toInt)
+    batchSize: Param[Any] = Param(Params._dummy(), "batchSize", "examples of a worker's step", typeConverter=TypeConverters.toInt)
+    normaliser: Param[Any] = Param(
+        Params._dummy(), "normaliser", "none, min_max, standardise or image", typeConverter=TypeConverters.toString
+    )
+    exportDirectory: Param[Any] = Param(
+        Params._dummy(),
+        "exportDirectory",
+        "a folder that every host reaches, for the rows while they are learned from",
+        typeConverter=TypeConverters.toString,
+    )
+    port: Param[Any] = Param(Params._dummy(), "port", "where the driver listens; 0 takes a free one", typeConverter=TypeConverters.toInt)
+    controllerAddress: Param[Any] = Param(
+        Params._dummy(), "controllerAddress", "the address that reaches the driver", typeConverter=TypeConverters.toString
+    )
+    networkMask: Param[Any] = Param(
+        Params._dummy(), "networkMask", "the network whose address reaches the driver", typeConverter=TypeConverters.toString
+    )
+    verbose: Param[Any] = Param(Params._dummy(), "verbose", "whether progress is shown", typeConverter=TypeConverters.toBoolean)
+
+    def _columns(self) -> Columns:
+        weight = self.getOrDefault(self.weightCol) if self.isDefined(self.weightCol) else None
+        indicator = self.validationIndicatorCol
+        validation = self.getOrDefault(indicator) if self.isDefined(indicator) else None
+        return Columns.of(self.getOrDefault(self.featuresCol), self.getOrDefault(self.labelCol), weight, validation)
+
+    def _optional(self, param: Param[Any]) -> Any:
+        return self.getOrDefault(param) if self.isDefined(param) else None
+
+
+class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReadable):  # type: ignore[misc]
+    """Trains a network on a DataFrame with the tasks of a Spark cluster."""
+
+    _is_classifier = True
+
+    def _defaults(self) -> None:
+        self._setDefault(
+            featuresCol="features",
+            labelCol="label",
+            predictionCol="prediction",
+            numWorkers=0,
+            mode="sync",
+            epochs=1,
+            batchSize=32,
+            normaliser="none",
+            seed=0,
+            port=0,
+            verbose=False,
+        )
+
+    def _fit(self, dataset: Any) -> PacelineModel:
+        spark = dataset.sparkSession
+        if not self.isDefined(self.network):
+            raise SettingError("expected a `network`: `PacelineClassifier(network=paceline.Network(…))`")
+        network = Network.from_json(self.getOrDefault(self.network))
+        workers = self.getOrDefault(self.numWorkers) or sessions.slots(spark)
+        trainer = Trainer(
+            network,
+            epochs=self.getOrDefault(self.epochs),
+            batch=self.getOrDefault(self.batchSize),
+            mode=self.getOrDefault(self.mode),
+            seed=self.getOrDefault(self.seed),
+            normaliser=self.getOrDefault(self.normaliser),
+        )
+        exported = export(
+            spark,
+            dataset,
+            self._columns(),
+            shape=scoring.shape_of(network),
+            is_classes=self._is_classifier,
+            directory=self._optional(self.exportDirectory),
+            partitions=max(workers, sessions.slots(spark)),
+            seed=self.getOrDefault(self.seed),
+        )
+        placement = Placement(
+            workers,
+            port=self.getOrDefault(self.port),
+            address=self._optional(self.controllerAddress),
+            network_mask=self._optional(self.networkMask),
+        )
+        try:
+            progress = "auto" if self.getOrDefault(self.verbose) else False
+            fitted = fit(spark, trainer, exported, placement, progress=progress)
+        finally:
+            remove(spark, exported.folder)
+        model = PacelineModel(fitted.model.to_bytes(), exported.labels)
+        model.fitted = fitted
+        self._copyValues(model)
+        model._resetUid(self.uid)
+        return model
+
+
+class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+    """Tells classes apart. The label column holds whole numbers or texts; predictions are labels as they were given."""
+
+    @keyword_only  # type: ignore[untyped-decorator]
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self._defaults()
+        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction")
+        self._set(**settings)
+
+    @keyword_only  # type: ignore[untyped-decorator]
+    def setParams(self, **settings: Any) -> PacelineClassifier:
+        self._set(**settings)
+        return self
+
+
+class PacelineRegressor(_Estimator):
+    """Predicts numbers: one, or several where the label column holds arrays."""
+
+    _is_classifier = False
+
+    @keyword_only  # type: ignore[untyped-decorator]
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self._defaults()
+        self._set(**settings)
+
+    @keyword_only  # type: ignore[untyped-decorator]
+    def setParams(self, **settings: Any) -> PacelineRegressor:
+        self._set(**settings)
+        return self
+
+
+class PacelineModel(
+    SparkModel,  # type: ignore[misc]
+    _Settings,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+    MLWritable,
+    MLReadable,
+):
+    """What was learned: predicts by `transform`."""
+
+    fitted: Fitted | None = None
+    """How the fit went, with its events; not kept on disk."""
+
+    def __init__(self, content: bytes = b"", labels: tuple[Any, ...] | None = None) -> None:
+        super().__init__()
+        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction")
+        self._content, self._labels = content, labels
+
+    @property
+    def model(self) -> Model:
+        """The model as an object of this package: `save`, `evaluate`, `predict` without Spark."""
+        return Model.from_bytes(self._content)
+
+    @property
+    def scores(self) -> Scores | None:
+        """How good it was on the rows of the validation indicator, at the end of the fit."""
+        return None if self.fitted is None else self.fitted.scores
+
+    @property
+    def numClasses(self) -> int | None:
+        return None if self._labels is None else len(self._labels)
+
+    def _transform(self, dataset: Any) -> Any:
+        return scoring.transform(
+            dataset,
+            self._columns(),
+            self._content,
+            self._labels,
+            prediction=self.getOrDefault(self.predictionCol),
+            probability=self.getOrDefault(self.probabilityCol),
+            raw=self.getOrDefault(self.rawPredictionCol),
+        )
+
+    def copy(self, extra: Any = None) -> PacelineModel:
+        copied: PacelineModel = super().copy(extra)
+        copied._content, copied._labels = self._content, self._labels
+        return copied
+
+    def write(self) -> MLWriter:
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader[PacelineModel]:
+        return _Reader()
+
+
+class _Writer(MLWriter):  # type: ignore[misc]
+    def __init__(self, model: PacelineModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def saveImpl(self, path: str) -> None:
+        spark = SparkSession.getActiveSession() or self.sparkSession
+        labels = None if self.model._labels is None else list(self.model._labels)
+        DefaultParamsWriter.saveMetadata(self.model, path, _context(spark), extraMetadata={"labels": labels})
+        content = self.model._content
+        rows = [(at, bytearray(content[at : at + PIECE])) for at in range(0, len(content), PIECE)]
+        frame = spark.createDataFrame(rows, "place long, content binary")
+        frame.coalesce(1).write.parquet(f"{path}/model")
+
+
+class _Reader(MLReader):  # type: ignore[misc]
+    def load(self, path: str) -> PacelineModel:
+        spark = SparkSession.getActiveSession() or self.sparkSession
+        metadata = DefaultParamsReader.loadMetadata(path, _context(spark))
+        rows = sorted(spark.read.parquet(f"{path}/model").collect(), key=lambda row: row["place"])
+        labels = metadata.get("labels")
+        model = PacelineModel(b"".join(bytes(row["content"]) for row in rows), None if labels is None else tuple(labels))
+        model._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model
+
+
+def _context(spark: Any) -> Any:
+    """What Spark's writers of metadata take: until 3.5 its context."""
+    return spark if int(spark.version.split(".")[0]) >= 4 else spark.sparkContext
