@@ -115,6 +115,7 @@ def fit(
             ) as master:
                 plan = Plan(
                     join=master.join,
+                    run=tag,
                     folder=exported.folder,
                     query=exported.query,
                     train_files=exported.train_files,
@@ -164,8 +165,8 @@ class _Lead:
                     self.tell(event)
                 elif not self.job.is_alive() and not run.is_over:
                     reasons = self._look_at(self.job)
-                    if reasons and (self.joined == joined_before or self.submissions == MOST_SUBMISSIONS):
-                        raise _why(reasons, self.plan)
+                    if self.submissions == MOST_SUBMISSIONS or (reasons and self.joined == joined_before):
+                        raise _why(reasons)
                     joined_before = self.joined
                     self.job = self._submit()
             result = run.result()
@@ -213,7 +214,9 @@ class _Lead:
         return wrong
 
 
-def _why(wrong: list[tuple[str, str]], plan: Plan) -> Error:
+def _why(wrong: list[tuple[str, str]]) -> Error:
+    if not wrong:
+        return Error(f"all tasks have ended {MOST_SUBMISSIONS} times before the run was over, and none of them said why")
     kind, text = wrong[0]
     if kind == "unseen":
         return Error(

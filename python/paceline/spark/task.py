@@ -27,6 +27,8 @@ class Plan:
     """What a task is told. It travels as Spark sends its tasks, so that the token is as safe as they are."""
 
     join: str
+    run: str
+    """The name of this fit among those that read the same shards."""
     folder: str
     query: str
     train_files: dict[str, int]
@@ -36,7 +38,7 @@ class Plan:
     @property
     def over(self) -> str:
         """A file that says that the run is over, for tasks that start late."""
-        return f"{self.folder}/over"
+        return f"{self.folder}/{self.run}.over"
 
 
 class Work:
