@@ -25,8 +25,7 @@ from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
-from paceline.spark.exporting import export, remove
-from paceline.spark.fitting import Fitted, Placement, fit
+from paceline.spark.fitting import Fitted, Placement, fit_frame
 from paceline.training import Trainer
 
 # A row of Parquet is read whole: models are written in pieces.
@@ -132,27 +131,23 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             seed=self.getOrDefault(self.seed),
             normaliser=self.getOrDefault(self.normaliser),
         )
-        exported = export(
-            spark,
-            dataset,
-            self._columns(),
-            shape=scoring.shape_of(network),
-            is_classes=self._is_classifier,
-            directory=self._optional(self.exportDirectory),
-            partitions=max(workers, sessions.slots(spark)),
-            seed=self.getOrDefault(self.seed),
-        )
         placement = Placement(
             workers,
             port=self.getOrDefault(self.port),
             address=self._optional(self.controllerAddress),
             network_mask=self._optional(self.networkMask),
         )
-        try:
-            progress = "auto" if self.getOrDefault(self.verbose) else False
-            fitted = fit(spark, trainer, exported, placement, progress=progress)
-        finally:
-            remove(spark, exported.folder)
+        fitted, exported = fit_frame(
+            spark,
+            dataset,
+            self._columns(),
+            trainer,
+            placement,
+            is_classes=self._is_classifier,
+            directory=self._optional(self.exportDirectory),
+            seed=self.getOrDefault(self.seed),
+            progress="auto" if self.getOrDefault(self.verbose) else False,
+        )
         model = PacelineModel(fitted.model.to_bytes(), exported.labels)
         model.fitted = fitted
         self._copyValues(model)

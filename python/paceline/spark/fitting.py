@@ -18,14 +18,15 @@ from paceline.data import Data
 from paceline.events import Callback, Event
 from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
-from paceline.spark import addresses, sessions, stores
-from paceline.spark.exporting import Exported
+from paceline.spark import addresses, scoring, sessions, stores
+from paceline.spark.columns import Columns
+from paceline.spark.exporting import Exported, export, remove
 from paceline.spark.task import Plan, Work
 from paceline.training import Trainer
 from paceline.watching import SLICE_SECONDS
 
 # So long a worker looks for a master that it has never reached.
-REACH_SECONDS = 6.0
+REACH_SECONDS = 3.0
 # So long the first step waits for tasks that Spark has not started yet, once one is there.
 GATHER_SECONDS = 10.0
 # When all tasks have ended and the run has not, they are started again so often.
@@ -72,6 +73,38 @@ class _Job(threading.Thread):
             self.rows = sessions.tasks(self.spark, self.workers, Work(self.plan)).collect()
         except BaseException as error:
             self.error = error
+
+
+def fit_frame(
+    spark: Any,
+    frame: Any,
+    columns: Columns,
+    trainer: Trainer,
+    placement: Placement,
+    *,
+    is_classes: bool,
+    directory: str | None,
+    seed: int,
+    callbacks: Sequence[Callback] = (),
+    progress: Progress = False,
+) -> tuple[Fitted, Exported]:
+    """Writes a DataFrame once, trains on what was written, and deletes it."""
+    # What is wrong with an address is said before anything is written.
+    addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    exported = export(
+        spark,
+        frame,
+        columns,
+        shape=scoring.shape_of(trainer.network),
+        is_classes=is_classes,
+        directory=directory,
+        partitions=max(placement.workers, sessions.slots(spark)),
+        seed=seed,
+    )
+    try:
+        return fit(spark, trainer, exported, placement, callbacks=callbacks, progress=progress), exported
+    finally:
+        remove(spark, exported.folder)
 
 
 def fit(

@@ -15,8 +15,7 @@ from paceline.network import Network
 from paceline.progress import Progress
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
-from paceline.spark.exporting import export, remove
-from paceline.spark.fitting import Fitted, Placement, fit
+from paceline.spark.fitting import Fitted, Placement, fit_frame
 from paceline.spark.masters import TrainingMaster
 from paceline.training import Trainer
 
@@ -93,24 +92,20 @@ class SparkNetwork:
             normaliser=self.normaliser,
             early_stopping=early_stopping,
         )
-        exported = export(
+        placement = Placement(workers, port=master.port, address=master.controller_address, network_mask=master.network_mask)
+        hooks = [_on_steps(hook) for hook in self.hooks]
+        self.fitted, exported = fit_frame(
             self.spark,
             frame,
             columns,
-            shape=scoring.shape_of(self.network),
+            trainer,
+            placement,
             is_classes=self.is_classes,
             directory=master.export_directory,
-            partitions=max(workers, sessions.slots(self.spark)),
             seed=master.rng_seed,
+            callbacks=[*self.listeners, *hooks],
+            progress=progress,
         )
-        placement = Placement(workers, port=master.port, address=master.controller_address, network_mask=master.network_mask)
-        hooks = [_on_steps(hook) for hook in self.hooks]
-        try:
-            self.fitted = fit(
-                self.spark, trainer, exported, placement, callbacks=[*self.listeners, *hooks], progress=progress
-            )
-        finally:
-            remove(self.spark, exported.folder)
         self._model, self.labels = self.fitted.model, exported.labels
         return self._model
 

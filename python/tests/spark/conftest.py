@@ -38,19 +38,31 @@ class Cluster:
     url: str
     folder: str
 
-    def executors(self) -> list[int]:
-        """Process numbers of all executors."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    line = (entry / "cmdline").read_bytes().decode(errors="replace")
-                except OSError:
-                    continue
-                if "CoarseGrainedExecutorBackend" in line and self.url.split("//")[1].split(":")[1] in line + self.folder:
-                    if f"{self.folder}" in line or "worker-url" in line:
-                        found.append(int(entry.name))
-        return found
+    def executors(self, spark: Any) -> list[int]:
+        """Process numbers of all executors of a session."""
+        application = spark.sparkContext.applicationId
+        return [pid for pid, line in _processes() if "CoarseGrainedExecutorBackend" in line and application in line]
+
+    def python_workers(self, spark: Any) -> list[int]:
+        """Process numbers of what runs tasks in Python: forked by the daemon that an executor has started."""
+        daemons = [pid for pid, line in _processes() if "pyspark.daemon" in line and _parent(pid) in self.executors(spark)]
+        return [pid for pid, line in _processes() if "pyspark.daemon" in line and _parent(pid) in daemons]
+
+
+def _processes() -> Iterator[tuple[int, str]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield int(entry.name), (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
 
 
 @pytest.fixture(scope="session")
@@ -100,9 +112,10 @@ def session(master: str, **more: str) -> Any:
     return builder.getOrCreate()
 
 
-@pytest.fixture(scope="session")
-def spark(cluster: Cluster) -> Iterator[Any]:
-    made = session(cluster.url)
+@pytest.fixture(scope="module")
+def spark(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A session of its own for every file of tests, with the settings that it has under `SETTINGS`."""
+    made = session(cluster.url, **getattr(request.module, "SETTINGS", {}))
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
@@ -113,7 +126,7 @@ def digits() -> pl.Data:
     return pl.Data.open("digits:train")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def digits_frame(spark: Any, digits: pl.Data) -> Any:
     """The digits as a DataFrame: 64 numbers from 0 to 1 and a label."""
     features, labels = digits.features().reshape(len(digits), -1) / 16, digits.targets()
