@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import tempfile
 import threading
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
 from paceline.spark.columns import Columns
 from paceline.spark.exporting import Exported, export, remove
-from paceline.spark.task import Plan, Work
+from paceline.spark.task import Lead, Plan, Work
 from paceline.training import Trainer
 from paceline.watching import SLICE_SECONDS
 
@@ -117,10 +117,6 @@ def fit(
     progress: Progress = False,
 ) -> Fitted:
     """Trains on what was exported, with the tasks of one Spark job."""
-    output = tempfile.mkdtemp(prefix="paceline-run-")
-    tag = f"paceline-{uuid.uuid4().hex}"
-    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
-    properties = sessions.properties(spark)
     told: list[Event] = []
     listeners: list[Callback] = [told.append, *callbacks]
     if (watching := watcher(progress)) is not None:
@@ -130,6 +126,24 @@ def fit(
         for listener in listeners:
             listener(event)
 
+    tag = f"paceline-{uuid.uuid4().hex}"
+    way = _led_by_task_0 if sessions.is_connect(spark) else _led_by_the_driver
+    try:
+        model, scores = way(spark, trainer, exported, placement, tag, tell)
+        return Fitted(model, None if scores is None else Scores.parse(scores), told)
+    finally:
+        sessions.cancel(spark, tag)
+
+
+Told = tuple[str, str]
+"""Scores as JSON and in words."""
+
+
+def _led_by_the_driver(
+    spark: Any, trainer: Trainer, exported: Exported, placement: Placement, tag: str, tell: Callback
+) -> tuple[Model, Told | None]:
+    output = tempfile.mkdtemp(prefix="paceline-run-")
+    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
     try:
         with stores.local(exported.train) as train, stores.local(exported.test or exported.train) as test:
             data = Data.open(f"shards:{train}?{exported.query}")
@@ -146,88 +160,62 @@ def fit(
                 waiting_limit=FOREVER_SECONDS,
                 silence_limit=placement.silence_limit,
             ) as master:
-                plan = Plan(
-                    join=master.join,
-                    run=tag,
-                    folder=exported.folder,
-                    query=exported.query,
-                    train_files=exported.train_files,
-                    test_files=exported.test_files,
-                    patience=REACH_SECONDS,
-                )
+                plan = _plan(exported, tag, join=master.join)
                 for event in master.events:
                     tell(event)
-                lead = _Lead(spark, master, plan, placement.workers, tag, properties, tell)
-                model, scores, stopped = lead.run()
+                model, scores, stopped = _DriverLeads(spark, plan, placement.workers, tell, master).run()
         if model is None or stopped:
             raise Error("the run was stopped")
-        return Fitted(Model(model), None if scores is None else Scores.parse(scores), told)
+        return Model(model), scores
     finally:
-        sessions.cancel(spark, tag)
         shutil.rmtree(output, ignore_errors=True)
 
 
-class _Lead:
-    """Follows the master and the job until both have ended."""
+def _led_by_task_0(
+    spark: Any, trainer: Trainer, exported: Exported, placement: Placement, tag: str, tell: Callback
+) -> tuple[Model, Told | None]:
+    lead = Lead(
+        network=trainer.network,
+        data=trainer._data,
+        train=trainer._train,
+        workers=placement.workers,
+        gather=GATHER_SECONDS,
+        silence_limit=placement.silence_limit,
+        token=secrets.token_hex(16),
+        driver=placement.address or spark.conf.get("spark.driver.host", None),
+    )
+    return _TaskLeads(spark, _plan(exported, tag, lead=lead), placement.workers, tell).run()
 
-    def __init__(
-        self,
-        spark: Any,
-        master: Master,
-        plan: Plan,
-        workers: int,
-        tag: str,
-        properties: dict[str, str],
-        tell: Callback,
-    ) -> None:
-        self.spark, self.master, self.plan, self.workers, self.tag = spark, master, plan, workers, tag
-        self.properties, self.tell = properties, tell
+
+def _plan(exported: Exported, tag: str, join: str | None = None, lead: Lead | None = None) -> Plan:
+    return Plan(
+        run=tag,
+        folder=exported.folder,
+        query=exported.query,
+        train_files=exported.train_files,
+        test_files=exported.test_files,
+        patience=REACH_SECONDS,
+        join=join,
+        lead=lead,
+    )
+
+
+class _Following:
+    """Follows the job of a fit; starts it again when all its tasks have ended and the run has not."""
+
+    def __init__(self, spark: Any, plan: Plan, workers: int, tell: Callback) -> None:
+        self.spark, self.plan, self.workers, self.tell = spark, plan, workers, tell
+        self.properties = sessions.properties(spark)
         self.submissions = 0
-        self.joined = 0
         self.job = self._submit()
-
-    def run(self) -> tuple[Any, Any, bool]:
-        run = self.master._run
-        joined_before = 0
-        try:
-            while not run.is_over:
-                line = run.next(SLICE_SECONDS)
-                if line is not None:
-                    event = Event.parse(line)
-                    self.joined += event.kind == "worker_joined"
-                    self.tell(event)
-                elif not self.job.is_alive() and not run.is_over:
-                    reasons = self._look_at(self.job)
-                    if self.submissions == MOST_SUBMISSIONS or (reasons and self.joined == joined_before):
-                        raise _why(reasons)
-                    joined_before = self.joined
-                    self.job = self._submit()
-            result = run.result()
-        except BaseException:
-            sessions.cancel(self.spark, self.tag)
-            raise
-        self._end()
-        return result
 
     def _submit(self) -> _Job:
         if self.submissions:
             self.tell(Event({"event": "tasks_again", "submission": self.submissions + 1}))
         self.submissions += 1
-        job = _Job(self.spark, self.plan, self.workers, self.tag, self.properties)
+        job = _Job(self.spark, self.plan, self.workers, self.plan.run, self.properties)
         job.start()
         return job
-
-    def _end(self) -> None:
-        """Workers leave by themselves; tasks that have not begun find that there is nothing left to do."""
-        stores.write(self.plan.over, b"over")
-        until = time.monotonic() + 30
-        while self.job.is_alive() and time.monotonic() < until:
-            self.job.join(SLICE_SECONDS)
-        if self.job.is_alive():
-            sessions.cancel(self.spark, self.tag)
-            self.job.join(10)
-        else:
-            self._look_at(self.job)
 
     def _look_at(self, job: _Job) -> list[tuple[str, str]]:
         """Tells what the tasks of a job did; gives what went wrong."""
@@ -241,10 +229,88 @@ class _Lead:
                     self.tell(Event({"event": "task_failed", "task": row["task"], "reason": row["text"]}))
                 case "ended" | "late" as kind:
                     self.tell(Event({"event": "task_ended", "task": row["task"], "late": kind == "late"}))
+                case "master":
+                    self.tell(Event.parse(row["text"]))
         if job.error is not None:
             wrong.append(("spark", str(sessions.explain(job.error))))
             self.tell(Event({"event": "task_failed", "task": None, "reason": wrong[-1][1]}))
         return wrong
+
+
+class _DriverLeads(_Following):
+    """The master is a thread of this process."""
+
+    def __init__(self, spark: Any, plan: Plan, workers: int, tell: Callback, master: Master) -> None:
+        super().__init__(spark, plan, workers, tell)
+        self.master = master
+
+    def run(self) -> tuple[Any, Told | None, bool]:
+        run = self.master._run
+        joined = joined_before = 0
+        try:
+            while not run.is_over:
+                line = run.next(SLICE_SECONDS)
+                if line is not None:
+                    event = Event.parse(line)
+                    joined += event.kind == "worker_joined"
+                    self.tell(event)
+                elif not self.job.is_alive() and not run.is_over:
+                    wrong = self._look_at(self.job)
+                    if self.submissions == MOST_SUBMISSIONS or (wrong and joined == joined_before):
+                        raise _why(wrong)
+                    joined_before = joined
+                    self.job = self._submit()
+            result = run.result()
+        except BaseException:
+            sessions.cancel(self.spark, self.plan.run)
+            raise
+        self._end()
+        return result
+
+    def _end(self) -> None:
+        """Workers leave by themselves; tasks that have not begun find that there is nothing left to do."""
+        stores.write(self.plan.over, b"null")
+        self.job.join(30)
+        if self.job.is_alive():
+            sessions.cancel(self.spark, self.plan.run)
+            self.job.join(10)
+        self._look_at(self.job)
+
+
+class _TaskLeads(_Following):
+    """The master is a thread of task 0; what it has come to is in the rows that the job gives."""
+
+    def run(self) -> tuple[Model, Told | None]:
+        shown = b""
+        while True:
+            try:
+                while self.job.is_alive():
+                    self.job.join(SLICE_SECONDS)
+                    shown = self._show(shown)
+            except BaseException:
+                sessions.cancel(self.spark, self.plan.run)
+                raise
+            wrong = self._look_at(self.job)
+            parts = sorted((row["part"], bytes(row["content"])) for row in self.job.rows if row["kind"] == "model")
+            if parts:
+                scores = [json.loads(row["text"]) for row in self.job.rows if row["kind"] == "scores"]
+                told = (scores[0][0], scores[0][1]) if scores and scores[0] else None
+                return Model.from_bytes(b"".join(content for _, content in parts)), told
+            joined = any(row["kind"] == "event" for row in self.job.rows)
+            if self.submissions == MOST_SUBMISSIONS or (wrong and not joined):
+                raise _why(wrong)
+            self.job = self._submit()
+
+    def _show(self, shown: bytes) -> bytes:
+        """The newest step, where this process sees the folder of the run."""
+        try:
+            newest = stores.read(self.plan.progress)
+        except Exception:
+            return shown
+        if newest and newest != shown:
+            self.tell(Event.parse(newest.decode()))
+            return newest
+        return shown
 
 
 def _why(wrong: list[tuple[str, str]]) -> Error:

@@ -18,7 +18,11 @@ def is_connect(spark: Any) -> bool:
 
 def tasks(spark: Any, count: int, work: Callable[[Iterator[Any]], Iterator[Any]]) -> Any:
     """A DataFrame whose rows come from exactly so many tasks: there is nothing that Spark could merge."""
-    return spark.range(0, count, 1, count).mapInArrow(work, ROW)
+
+    def each(batches: Iterator[Any]) -> Iterator[Any]:
+        return work(batches)
+
+    return spark.range(0, count, 1, count).mapInArrow(each, ROW)
 
 
 def tag(spark: Any, name: str) -> None:
