@@ -1,31 +1,48 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system test-python miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+
+# What is optional is tested, too.
+ALL = --workspace --locked --features paceline-cli/shards
 
 test:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --locked
+	cargo clippy $(ALL) --all-targets -- -D warnings
+	cargo test $(ALL)
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 # As root, on Debian or a child of it: network namespaces, and a ZooKeeper, which is installed if it is missing.
 test-system:
-	cargo clippy --workspace --test system --locked -- -D warnings
-	cargo test --workspace --locked --test system
+	cargo clippy $(ALL) --test system -- -D warnings
+	cargo test $(ALL) --test system
 
 # The Python package: its wheel is built and installed into a fresh environment, where its tests run. Needs Python 3.11 or later, and
 # what pip installs.
 PYTHON = $(CURDIR)/target/python/bin/python
-test-python:
+PIP = -m pip install --quiet --disable-pip-version-check
+wheel:
 	python3 -m venv --clear target/python
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'maturin>=1.16,<2'
-	cd python && cargo clippy --locked -- -D warnings && cargo fmt --check
+	$(PYTHON) $(PIP) 'maturin>=1.16,<2'
 	rm -rf target/wheels
 	cd python && $(PYTHON) -m maturin build --release --locked --quiet --out ../target/wheels
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check "$$(ls target/wheels/*.whl)[test]"
+
+test-python: wheel
+	cd python && cargo fmt --check && cargo clippy --release --locked -- -D warnings
+	$(PYTHON) $(PIP) "$$(ls target/wheels/*.whl)[test]"
 	cd python && $(PYTHON) -m mypy
 	cd python/tests && $(PYTHON) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(PYTHON) -m pytest
+
+# `paceline.spark` on a real cluster of this version of Spark, on this machine: the wheel, a standalone master and two workers; from
+# version 4 on also over Connect, which needs a process of its own. Needs Java 17.
+SPARK = 4.3.0
+SPARKS = $(CURDIR)/target/spark-$(SPARK)
+test-spark:
+	test -n "$$(ls target/wheels/*.whl)" || $(MAKE) wheel
+	python3 -m venv --clear $(SPARKS)
+	$(SPARKS)/bin/python $(PIP) "$$(ls target/wheels/*.whl)[spark]" 'pyspark[connect]==$(SPARK)' 'pytest>=8'
+	cd python/tests/spark && $(SPARKS)/bin/python -m pytest --ignore=test_connect.py
+	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
 
 # Undefined behaviour in the buffers that all else rests on; installs nightly Rust with Miri.
 miri:

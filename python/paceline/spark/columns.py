@@ -28,8 +28,7 @@ class Columns:
         weight: str | None = None,
         validation: str | None = None,
     ) -> Columns:
-        many = lambda names: () if names is None else (names,) if isinstance(names, str) else tuple(names)  # noqa: E731
-        return cls(many(features), many(label), weight or None, validation or None)
+        return cls(_several(features), _several(label), weight or None, validation or None)
 
     def without_targets(self) -> Columns:
         return replace(self, label=(), weight=None, validation=None)
@@ -109,6 +108,12 @@ def query(
     if images:
         parts.append("images=yes")
     return "&".join(parts)
+
+
+def _several(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _is_number(kind: str) -> bool:

@@ -51,7 +51,7 @@ def _mode(value: Any) -> Any:
 
 
 class _Settings(
-    HasLabelCol,  # type: ignore[misc]
+    HasLabelCol,
     HasPredictionCol,
     HasWeightCol,
     HasValidationIndicatorCol,
@@ -97,7 +97,7 @@ class _Settings(
         return self.getOrDefault(param) if self.isDefined(param) else None
 
 
-class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReadable):  # type: ignore[misc]
+class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReadable):
     """Trains a network on a DataFrame with the tasks of a Spark cluster."""
 
     _is_classifier = True
@@ -155,17 +155,17 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
         return model
 
 
-class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
+class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):
     """Tells classes apart. The label column holds whole numbers or texts; predictions are labels as they were given."""
 
-    @keyword_only  # type: ignore[untyped-decorator]
+    @keyword_only
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._defaults()
         self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction")
         self._set(**settings)
 
-    @keyword_only  # type: ignore[untyped-decorator]
+    @keyword_only
     def setParams(self, **settings: Any) -> PacelineClassifier:
         self._set(**settings)
         return self
@@ -176,20 +176,20 @@ class PacelineRegressor(_Estimator):
 
     _is_classifier = False
 
-    @keyword_only  # type: ignore[untyped-decorator]
+    @keyword_only
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._defaults()
         self._set(**settings)
 
-    @keyword_only  # type: ignore[untyped-decorator]
+    @keyword_only
     def setParams(self, **settings: Any) -> PacelineRegressor:
         self._set(**settings)
         return self
 
 
 class PacelineModel(
-    SparkModel,  # type: ignore[misc]
+    SparkModel,
     _Settings,
     HasProbabilityCol,
     HasRawPredictionCol,
@@ -244,7 +244,7 @@ class PacelineModel(
         return _Reader()
 
 
-class _Writer(MLWriter):  # type: ignore[misc]
+class _Writer(MLWriter):
     def __init__(self, model: PacelineModel) -> None:
         super().__init__()
         self.model = model
@@ -259,7 +259,7 @@ class _Writer(MLWriter):  # type: ignore[misc]
         frame.coalesce(1).write.parquet(f"{path}/model")
 
 
-class _Reader(MLReader):  # type: ignore[misc]
+class _Reader(MLReader):
     def load(self, path: str) -> PacelineModel:
         spark = SparkSession.getActiveSession() or self.sparkSession
         metadata = DefaultParamsReader.loadMetadata(path, _context(spark))

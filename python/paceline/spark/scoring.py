@@ -201,7 +201,7 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
             else:
                 yield pandas.Series([], dtype=float)
 
-    pair = tuple[pandas.Series, pandas.Series]  # type: ignore[type-arg]
+    pair = tuple[pandas.Series, pandas.Series]
     losses.__annotations__ = {"series": Iterator[pair], "return": Iterator[pandas.Series]}
     chosen = columns.select(frame).columns
     assert chosen[:2] == ["features", "label"], "features and label come first"

@@ -9,11 +9,15 @@ fn says(master: &mut Master, member: Incarnation, said: ToMaster, now: Now) -> V
 }
 
 fn master(members: u64) -> Master {
+    master_that_expects(0, members)
+}
+
+fn master_that_expects(expected_workers: usize, members: u64) -> Master {
     let options = MasterOptions {
         mesh_limit: 16,
         min_workers: 1,
-        expected_workers: 0,
-        expected_within: 0,
+        expected_workers,
+        expected_within: 5000,
         silence_limit: 100_000,
         waiting_limit: 100_000,
         waiting_told_every: 1000,
@@ -53,6 +57,35 @@ fn whoever_joins_within_a_moment_is_in_one_view() {
     assert_eq!(master.view().0, 1, "one view for all of them");
     assert_eq!(begin(&mut master, 5, 120).len(), 5);
     assert_eq!(master.view().1.len(), 5);
+}
+
+#[test]
+fn the_first_view_waits_for_those_who_are_expected() {
+    let mut master = master_that_expects(3, 2);
+    master.handle(MasterEvent::Tick, 4000);
+    assert_eq!(master.view().0, 0, "one more is expected");
+    master.handle(MasterEvent::Joined(3), 4000);
+    let ready = ToMaster::Ready { data: DATA, address: "host3".into(), was: None, slots: 1 };
+    says(&mut master, 3, ready, 4010);
+    master.handle(MasterEvent::Tick, 4110);
+    assert_eq!(master.view().0, 1, "all are here");
+    assert_eq!(begin(&mut master, 3, 4120).len(), 3);
+}
+
+#[test]
+fn the_first_view_begins_without_those_who_do_not_come() {
+    let mut master = master_that_expects(3, 2);
+    master.handle(MasterEvent::Tick, 5009);
+    assert_eq!(master.view().0, 0, "five seconds from the first one on");
+    master.handle(MasterEvent::Tick, 5010);
+    assert_eq!(master.view().0, 1);
+    assert_eq!(begin(&mut master, 2, 5020).len(), 2);
+    // Whoever comes later is waited for no longer than others.
+    master.handle(MasterEvent::Joined(3), 6000);
+    let ready = ToMaster::Ready { data: DATA, address: "host3".into(), was: None, slots: 1 };
+    says(&mut master, 3, ready, 6010);
+    master.handle(MasterEvent::Tick, 6110);
+    assert_eq!(master.view().0, 2);
 }
 
 #[test]
