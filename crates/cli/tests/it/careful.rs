@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::paceline::{Watched, command, finish, named, run};
+use crate::paceline::{Said, Watched, command, named, run};
 
 const FLOWERS: &str = "petal,kind\n1,a\n5,b\n1.1,a\n5.2,b\n0.9,a\n4.9,b\n";
 
@@ -200,8 +200,8 @@ fn a_full_standard_output_is_a_failure() {
     let folder = folder("", "{ units = 2 }");
     let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
     let mut training = command(folder.path(), &["train", "iris.toml", "--events", "json"]);
-    let said = finish(training.stdout(Stdio::from(full)));
-    said.refused(1, &["not all events could be written"]);
+    let child = training.stdout(full).stderr(Stdio::piped()).spawn().expect("starts");
+    Said::at_the_end_of(child).refused(1, &["not all events could be written"]);
     assert!(folder.path().join(MODEL).exists(), "what was trained is there all the same");
 }
 

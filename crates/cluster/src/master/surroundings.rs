@@ -45,6 +45,8 @@ pub(super) struct Issuing<'a> {
 
 pub(super) struct Surroundings<'a> {
     began: Instant,
+    /// When the input at hand came. A process that is stopped while it takes one in sees with the next how late it is.
+    now: Now,
     transport: TcpTransport,
     identity: Option<Issuing<'a>>,
     disk: Disk,
@@ -90,6 +92,7 @@ pub(super) fn drive(
     let began = Instant::now();
     let mut host = Surroundings {
         began,
+        now: 0,
         transport,
         identity,
         disk,
@@ -111,7 +114,7 @@ pub(super) fn drive(
             // What it was asked for is never answered.
             break Err(ClusterError::RunFailed { reason: "a thread of the master has panicked".into() });
         }
-        let wait = master.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.now())));
+        let wait = master.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.clock())));
         let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
         let orders = if host.tracker.is_some() { operators.clone() } else { never() };
         let input = select! {
@@ -120,6 +123,7 @@ pub(super) fn drive(
             recv(answered) -> answer => answer.map(Input::Done).ok(),
             recv(wait) -> _ => None,
         };
+        host.now = host.clock();
         master.handle(input.unwrap_or(Input::Wake), &mut host);
         if stop.is_asked() && !is_stopping {
             is_stopping = true;
@@ -165,9 +169,16 @@ fn write(disk: &Disk, operations: &Receiver<Operation>, answers: &Sender<Answer>
     }
 }
 
+impl Surroundings<'_> {
+    /// Milliseconds since it began.
+    fn clock(&self) -> Now {
+        self.began.elapsed().as_millis() as Now
+    }
+}
+
 impl MasterHost for Surroundings<'_> {
     fn now(&self) -> Now {
-        self.began.elapsed().as_millis() as Now
+        self.now
     }
 
     fn links(&mut self) -> &mut dyn Transport {

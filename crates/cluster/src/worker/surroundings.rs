@@ -31,6 +31,8 @@ pub type MakeReplica = fn(JobText, Slots, &OpenOptions) -> Result<(Ready, Box<dy
 
 struct Surroundings<'a> {
     began: Instant,
+    /// When the input at hand came. A process that is stopped while it takes one in sees with the next how late it is.
+    now: Now,
     options: &'a WorkerOptions,
     make: MakeReplica,
     transport: TcpTransport,
@@ -64,15 +66,27 @@ pub(super) fn drive(
     };
     let record = Record::new(options.record.as_deref())?;
     let began = Instant::now();
-    let mut host =
-        Surroundings { began, options, make, transport, finder, found, prepared, tasks: None, outbox, record, tell };
+    let mut host = Surroundings {
+        began,
+        now: 0,
+        options,
+        make,
+        transport,
+        finder,
+        found,
+        prepared,
+        tasks: None,
+        outbox,
+        record,
+        tell,
+    };
     let mut worker = WorkerLoop::new(setup, &mut host);
     let mut is_going = false;
     loop {
         if let Some(outcome) = worker.take_outcome() {
             return outcome.and_then(|()| host.keep_state());
         }
-        let wait = worker.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.now())));
+        let wait = worker.wakes_at().map(|at| Duration::from_millis(at.saturating_sub(host.clock())));
         let wait = after(wait.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
         let input = select! {
             recv(inbox) -> event => event.map(Input::Link).ok(),
@@ -81,6 +95,7 @@ pub(super) fn drive(
             recv(prepares) -> prepared => prepared.ok().map(|prepared| host.take_prepared(prepared)),
             recv(wait) -> _ => None,
         };
+        host.now = host.clock();
         worker.handle(input.unwrap_or(Input::Wake), &mut host);
         if stop.is_asked() && !is_going {
             is_going = true;
@@ -120,6 +135,11 @@ fn start_finder(
 }
 
 impl Surroundings<'_> {
+    /// Milliseconds since it began.
+    fn clock(&self) -> Now {
+        self.began.elapsed().as_millis() as Now
+    }
+
     /// The job is read: from now on its replica computes.
     fn take_prepared(&mut self, prepared: Prepared) -> Input {
         let started = prepared.and_then(|(ready, replica)| {
@@ -149,7 +169,7 @@ impl Surroundings<'_> {
 
 impl WorkerHost for Surroundings<'_> {
     fn now(&self) -> Now {
-        self.began.elapsed().as_millis() as Now
+        self.now
     }
 
     fn links(&mut self) -> &mut dyn Transport {
