@@ -11,7 +11,7 @@ from typing import Any, Self
 from paceline import _native
 from paceline._native import Error
 from paceline.data import as_data
-from paceline.events import Callback, Event
+from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.training import Trainer
 from paceline.watching import events, follow
@@ -22,12 +22,12 @@ class _Process:
 
     def __init__(self, run: _native.Run) -> None:
         self._run = run
-        self.events: list[Event] = []
+        self.events = Kept()
 
     def follow(self) -> Iterator[Event]:
         """Its events, to its end."""
         for event in events(self._run):
-            self.events.append(event)
+            self.events.keep(event)
             yield event
 
     def wait_for(self, kind: str) -> Event:
@@ -43,7 +43,7 @@ class _Process:
         self._run.stop()
 
     def _end(self, callbacks: Iterable[Callback]) -> tuple[_native.Model | None, tuple[str, str] | None, bool]:
-        if follow(self._run, [self.events.append, *callbacks]):
+        if follow(self._run, [self.events.keep, *callbacks]):
             raise KeyboardInterrupt
         return self._run.result()
 

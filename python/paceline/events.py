@@ -26,3 +26,27 @@ class Event(dict[str, Any]):
 
 
 Callback: TypeAlias = Callable[[Event], object]
+
+
+class Kept(list[Event]):
+    """Events of a run, without its first steps where they are so many that keeping them would fill the memory."""
+
+    MOST_STEPS = 10_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = 0
+
+    def keep(self, event: Event) -> None:
+        self.append(event)
+        self._steps += event.kind == "step"
+        if self._steps > self.MOST_STEPS:
+            surplus = self._steps // 2
+            kept: list[Event] = []
+            for each in self:
+                if each.kind == "step" and surplus > 0:
+                    surplus -= 1
+                else:
+                    kept.append(each)
+            self[:] = kept
+            self._steps -= self._steps // 2

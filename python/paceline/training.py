@@ -11,7 +11,7 @@ from typing import Any
 from paceline import _native
 from paceline.cores import cores
 from paceline.data import as_data
-from paceline.events import Callback, Event
+from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress, watcher
@@ -28,6 +28,7 @@ class Outcome:
     stopped: bool
     """Whether it was stopped before its end."""
     events: list[Event] = field(repr=False)
+    """What the run told; of very many steps the last ones."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -109,8 +110,8 @@ class Trainer:
             given["test"] = as_data(test, like=data)._source
             tree["data"]["test"] = "given:test"
         found = "resume" if self.resume else "overwrite" if self.overwrite else "refuse"
-        told: list[Event] = []
-        listeners: list[Callback] = [told.append, *self.callbacks]
+        told = Kept()
+        listeners: list[Callback] = [told.keep, *self.callbacks]
         if (watching := watcher(self.progress)) is not None:
             listeners.append(watching)
         run = _native.Run.train(

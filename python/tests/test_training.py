@@ -13,6 +13,7 @@ import pytest
 
 import paceline as pl
 from conftest import small
+from paceline.events import Kept
 
 JOB = """
 [data]
@@ -218,3 +219,13 @@ def test_nothing_is_started_by_the_import() -> None:
     code = "import signal, threading; before = signal.getsignal(signal.SIGINT); import os, paceline; " \
         "assert signal.getsignal(signal.SIGINT) is before and len(os.listdir('/proc/self/task')) == 1"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+
+
+def test_of_very_many_steps_the_last_are_kept() -> None:
+    kept = Kept()
+    kept.keep(pl.Event({"event": "started"}))
+    for step in range(25_000):
+        kept.keep(pl.Event({"event": "step", "iteration": step}))
+    steps = [event["iteration"] for event in kept if event.kind == "step"]
+    assert kept[0].kind == "started"
+    assert len(steps) <= Kept.MOST_STEPS and steps == list(range(steps[0], 25_000))

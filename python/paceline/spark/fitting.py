@@ -9,13 +9,14 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline._native import Error
 from paceline.cluster import Master
 from paceline.data import Data
-from paceline.events import Callback, Event
+from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
@@ -117,8 +118,8 @@ def fit(
     progress: Progress = False,
 ) -> Fitted:
     """Trains on what was exported, with the tasks of one Spark job."""
-    told: list[Event] = []
-    listeners: list[Callback] = [told.append, *callbacks]
+    told = Kept()
+    listeners: list[Callback] = [told.keep, *callbacks]
     if (watching := watcher(progress)) is not None:
         listeners.append(watching)
 
@@ -145,13 +146,12 @@ def _led_by_the_driver(
     output = tempfile.mkdtemp(prefix="paceline-run-")
     listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
     try:
-        with stores.local(exported.train) as train, stores.local(exported.test or exported.train) as test:
-            data = Data.open(f"shards:{train}?{exported.query}")
-            judged = None if exported.test is None else Data.open(f"shards:{test}?{exported.query}")
-            with Master(
+        with ExitStack() as stack:
+            folders = [stack.enter_context(stores.local(folder)) for folder in (exported.train, exported.test) if folder]
+            data = [Data.open(f"shards:{folder}?{exported.query}") for folder in folders]
+            master = Master(
                 trainer,
-                data,
-                judged,
+                *data,
                 output=output,
                 listen=listen,
                 advertise=advertise,
@@ -159,11 +159,12 @@ def _led_by_the_driver(
                 expected_within=GATHER_SECONDS,
                 waiting_limit=FOREVER_SECONDS,
                 silence_limit=placement.silence_limit,
-            ) as master:
-                plan = _plan(exported, tag, join=master.join)
-                for event in master.events:
-                    tell(event)
-                model, scores, stopped = _DriverLeads(spark, plan, placement.workers, tell, master).run()
+            )
+            stack.enter_context(master)
+            plan = _plan(exported, tag, join=master.join)
+            for event in master.events:
+                tell(event)
+            model, scores, stopped = _DriverLeads(spark, plan, placement.workers, tell, master).run()
         if model is None or stopped:
             raise Error("the run was stopped")
         return Model(model), scores
