@@ -1,10 +1,21 @@
 from os import PathLike
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["__version__", "Error", "SettingError", "Source", "Network", "Run", "Model", "command"]
+__all__ = [
+    "__version__",
+    "ArrowColumn",
+    "Error",
+    "Model",
+    "Network",
+    "Run",
+    "SettingError",
+    "Source",
+    "command",
+    "read_arrow",
+]
 
 __version__: str
 
@@ -168,4 +179,19 @@ class Model:
     ) -> tuple[str, str, str]: ...
     def parameters(self, /) -> list[tuple[str, list[int], NDArray[np.float32]]]: ...
 
+@final
+class ArrowColumn:
+    @property
+    def name(self, /) -> str: ...
+    @property
+    def width(self, /) -> int | None: ...
+    @property
+    def is_whole(self, /) -> bool: ...
+    @property
+    def is_bytes(self, /) -> bool: ...
+    def numbers(self, /) -> NDArray[np.float64]: ...
+    def narrow(self, /) -> NDArray[np.float32]: ...
+    def texts(self, /) -> list[str]: ...
+
+def read_arrow(table: Any, names: list[str] | None = None) -> list[ArrowColumn]: ...
 def command(arguments: list[str]) -> int: ...

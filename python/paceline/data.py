@@ -73,6 +73,55 @@ class Data:
         source = _native.Source.arrays(_flat(rows, "features", None), list(shape), **made)
         return cls(source, labels)
 
+    @classmethod
+    def from_arrow(
+        cls,
+        table: Any,
+        *,
+        label: str | Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        shape: Sequence[int] | None = None,
+        classes: Sequence[Any] | None = None,
+        task: Task | None = None,
+    ) -> Data:
+        """Reads a table of Arrow where it lies: pyarrow's, polars', DuckDB's, whatever has `__arrow_c_stream__`.
+
+        `features` are columns of numbers, or of lists of as many numbers in every row; left out, all columns but `label` and `weight`.
+        Several labels are numbers to predict. `shape` makes images of the features, as in `(28, 28, 1)`.
+        """
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise SettingError(f"expected a table with `__arrow_c_stream__`, found {type(table).__name__}")
+        labels = [] if label is None else [label] if isinstance(label, str) else list(label)
+        others = [*labels, *([] if weight is None else [weight])]
+        columns = {column.name: column for column in _native.read_arrow(table)} if features is None else {}
+        chosen = [name for name in columns if name not in others] if features is None else list(features)
+        missing = [name for name in [*chosen, *others] if name not in columns]
+        if missing:
+            columns |= {column.name: column for column in _native.read_arrow(table, missing)}
+        if not chosen:
+            raise SettingError("expected at least one column of features")
+        for name in chosen:
+            if columns[name].width is None:
+                raise SettingError(f"column `{name}` holds texts: features are numbers, or lists of numbers")
+        parts = [columns[name].narrow().reshape(-1, columns[name].width or 1) for name in chosen]
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        if all(columns[name].is_bytes for name in chosen):
+            rows = rows.astype(np.uint8)
+        if shape is not None:
+            rows = rows.reshape(len(rows), *shape)
+        targets = None
+        if labels:
+            found = [columns[name] for name in labels]
+            if len(found) == 1 and found[0].width is None:
+                targets = np.asarray(found[0].texts(), dtype=object)
+            elif len(found) == 1 and found[0].width == 1 and (found[0].is_whole or task == "classes"):
+                targets = found[0].numbers().astype(np.int64)
+            else:
+                targets = np.concatenate([each.numbers().reshape(len(rows), -1) for each in found], axis=1)
+        weights = None if weight is None else columns[weight].numbers()
+        return cls.from_arrays(rows, targets, weights=weights, classes=classes, task=task)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one example."""

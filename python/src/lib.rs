@@ -3,11 +3,13 @@
 //! # Layout
 //!
 //! - `source`: data, from arrays or by its specification.
+//! - `arrow`: columns of Arrow, read where they lie.
 //! - `network`: descriptions of networks.
 //! - `run`: training, a master or a worker on a thread of its own; nothing of it takes the lock of the interpreter.
 //! - `model`: what came out of it.
 //! - `failure`: errors as exceptions. `process`: what a forked child must not touch.
 
+mod arrow;
 mod failure;
 mod model;
 mod network;
@@ -34,6 +36,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<network::Network>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<model::Model>()?;
+    module.add_class::<arrow::ArrowColumn>()?;
+    module.add_function(wrap_pyfunction!(arrow::read_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

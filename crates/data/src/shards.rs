@@ -3,6 +3,7 @@
 //! All files are decoded once, when the source is opened: into memory, or beyond the memory limit into a temporary file. After
 //! that every example costs the same, and its place is its row, counted through the files in the order of their names.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,15 @@ const PIECE: usize = 4096;
 
 /// Opens a folder of Parquet files, or one of them, with the options of its specification.
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
+    // The library that reads Parquet asserts some of what a damaged file may break.
+    let panicked = |_| {
+        let source = "it is damaged, in a way that its reader did not expect".into();
+        Err(Error::NotParquet { path: path.to_owned(), source })
+    };
+    catch_unwind(AssertUnwindSafe(|| decode(path, pairs, options))).unwrap_or_else(panicked)
+}
+
+fn decode(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let asked = ShardOptions::parse(pairs)?;
     let shards = files::open(path)?;
     let layout = Layout::find(path, &shards, &asked, options)?;
