@@ -102,8 +102,14 @@ enum Kind {
     /// Texts with offsets of so many bytes.
     Text(usize),
     /// Lists of numbers: offsets of so many bytes, or lists of one length.
-    Lists { offsets: usize, of: Number },
-    Fixed { length: usize, of: Number },
+    Lists {
+        offsets: usize,
+        of: Number,
+    },
+    Fixed {
+        length: usize,
+        of: Number,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,7 +169,8 @@ impl ArrowColumn {
 #[pyo3(signature = (table, names=None))]
 pub(crate) fn read_arrow(table: &Bound<'_, PyAny>, names: Option<Vec<String>>) -> PyResult<Vec<ArrowColumn>> {
     let capsule = table.call_method0("__arrow_c_stream__")?;
-    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("`__arrow_c_stream__` gave no capsule"))?;
+    let capsule =
+        capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("`__arrow_c_stream__` gave no capsule"))?;
     let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<Stream>();
     // SAFETY: a capsule of this name holds a stream, which lives as long as the capsule. It is moved out, and what is left is
     // marked as released, as the specification has it for consumers.
@@ -206,7 +213,10 @@ fn read_stream(stream: &mut Stream, names: Option<&[String]>) -> PyResult<Vec<Ar
     let mut columns = Vec::new();
     for name in wanted {
         let Some(place) = all.iter().position(|other| *other == name) else {
-            return Err(SettingError::new_err(format!("the table has no column `{name}`: its columns are {}", all.join(", "))));
+            return Err(SettingError::new_err(format!(
+                "the table has no column `{name}`: its columns are {}",
+                all.join(", ")
+            )));
         };
         // SAFETY: as above.
         let kind = kind_of(unsafe { &*fields[place] }, &name)?;
@@ -309,7 +319,9 @@ impl ArrowColumn {
             None => Ok(()),
             Some(at) => {
                 let (name, row) = (&self.name, at - from);
-                Err(SettingError::new_err(format!("column `{name}` holds null (value {row} of a batch): drop or fill it")))
+                Err(SettingError::new_err(format!(
+                    "column `{name}` holds null (value {row} of a batch): drop or fill it"
+                )))
             }
         }
     }
