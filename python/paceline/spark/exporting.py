@@ -77,9 +77,16 @@ def export(
             rows[part] = found.rows
         written = spark.read.parquet(f"{folder}/train").inputFiles()
         home = written[0].rsplit("/train/", 1)[0]
-        shards = {part: stores.files(f"{home}/{part}") for part in parts}
+        folders = [f"{home}/{part}" for part in parts]
+        if sessions.is_connect(spark):
+            # The client may see nothing of what executors see.
+            seen = sessions.on_one_executor(spark, functools.partial(_list, folders))
+        else:
+            seen = _list(folders)
+        shards = dict(zip(parts, seen, strict=True))
         if len(shards["train"]) < len(written):
-            raise Error(_unseen("the driver", home, len(written), len(shards["train"])))
+            who = "an executor" if sessions.is_connect(spark) else "the driver"
+            raise Error(_unseen(who, home, len(written), len(shards["train"])))
     except BaseException:
         remove(spark, folder)
         raise
@@ -95,6 +102,10 @@ def export(
     return Exported(home, options, rows["train"], validation, known, shards["train"], shards.get("test", {}))
 
 
+def _list(folders: Sequence[str]) -> list[dict[str, int]]:
+    return [stores.files(folder) for folder in folders]
+
+
 def remove(spark: Any, folder: str) -> None:
     """Deletes what was written; what cannot be deleted is left: its name says whose it is."""
     try:
@@ -103,7 +114,6 @@ def remove(spark: Any, folder: str) -> None:
             path = java.org.apache.hadoop.fs.Path(folder)
             path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
             return
-        # The client may see nothing of what executors see.
         sessions.on_one_executor(spark, functools.partial(stores.delete, folder))
     except Exception:
         return
