@@ -7,7 +7,7 @@
     model.transform(df).select("prediction", "probability")
 
 There is no barrier: a fit begins with the tasks that Spark can run, goes on when some are lost, and takes in those that Spark runs
-again. pyspark 3.5 or later is needed where this is imported, and pyarrow and pandas on all hosts.
+again. pyspark is needed where this is imported (tested with 4.3), and pyarrow and pandas on all hosts.
 """
 
 from paceline.spark.estimator import PacelineClassifier, PacelineModel, PacelineRegressor

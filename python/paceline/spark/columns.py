@@ -92,7 +92,7 @@ class Columns:
 
 
 def query(
-    *, shape: Sequence[int], has_label: bool, has_weight: bool, classes: Sequence[str] | None, images: bool = False
+    *, shape: Sequence[int], has_label: bool, has_weight: bool, classes: Sequence[str] | None
 ) -> str:
     """The options of `shards:` for what `Columns.select` has chosen."""
     parts = ["columns=features", f"shape={'x'.join(map(str, shape))}"]
@@ -105,8 +105,6 @@ def query(
             parts.append(f"task=classes&classes={names}")
     if has_weight:
         parts.append("weight=weight")
-    if images:
-        parts.append("images=yes")
     return "&".join(parts)
 
 

@@ -26,11 +26,8 @@ from paceline.network import Network
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame
+from paceline.spark.task import PIECE
 from paceline.training import Trainer
-
-# A row of Parquet is read whole: models are written in pieces.
-PIECE = 4 << 20
-
 
 def _network(value: Any) -> str:
     if isinstance(value, Network):

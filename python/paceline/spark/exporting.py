@@ -15,6 +15,8 @@ from paceline.spark.columns import Columns, query
 # Rows that one file has at most: a task never waits long for one.
 ROWS_PER_FILE = 100_000
 
+SHARED_FOLDER = "give an `exportDirectory` that every host reaches (HDFS, S3, or a disk that all have mounted)"
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -47,11 +49,9 @@ def export(
     *,
     shape: Sequence[int],
     is_classes: bool,
-    labels: Sequence[Any] | None = None,
     directory: str | None = None,
     partitions: int,
     seed: int,
-    images: bool = False,
 ) -> Exported:
     """Shuffles rows and writes them; looks at what was written, and raises what cannot be learned from."""
     from pyspark.sql import functions as F
@@ -63,15 +63,16 @@ def export(
     if columns.validation is not None:
         parts["test"] = chosen.where(F.col("validation")).drop("validation")
     try:
-        rows = {}
+        rows: dict[str, int] = {}
+        labels: list[Any] | None = None
         for part, of in parts.items():
             # By chance, not in turn: who comes after whom in the table must not decide who is learned from together.
             shuffled = of.repartition(partitions, F.rand(seed))
             writer = shuffled.write.option("maxRecordsPerFile", ROWS_PER_FILE)
             writer.option("compression", "snappy").mode("error").parquet(f"{folder}/{part}")
-            found = _look(spark, f"{folder}/{part}", columns, shape, is_classes and part == "train" and labels is None)
+            found = _look(spark, f"{folder}/{part}", columns, shape, is_classes and part == "train")
             if part == "train":
-                labels = found.labels if labels is None and is_classes else labels
+                labels = found.labels
                 if found.rows == 0:
                     raise Error("the DataFrame has no rows to learn from")
             rows[part] = found.rows
@@ -86,7 +87,8 @@ def export(
         shards = dict(zip(parts, seen, strict=True))
         if len(shards["train"]) < len(written):
             who = "an executor" if sessions.is_connect(spark) else "the driver"
-            raise Error(_unseen(who, home, len(written), len(shards["train"])))
+            there = len(shards["train"])
+            raise Error(f"Spark wrote {len(written)} files to `{home}`, but {who} sees {there} of them: {SHARED_FOLDER}")
     except BaseException:
         remove(spark, folder)
         raise
@@ -95,7 +97,6 @@ def export(
         has_label=bool(columns.label),
         has_weight=columns.weight is not None,
         classes=None if not is_classes else [name_of(label) for label in labels or ()],
-        images=images,
     )
     known = tuple(labels or ()) if is_classes else None
     validation = rows.get("test", 0)
@@ -178,10 +179,3 @@ def _look(spark: Any, folder: str, columns: Columns, shape: Sequence[int], wants
     if broken:
         raise SettingError(f"`{columns.label[0]}` has {broken[0]}, which is no class: classes are whole numbers or texts")
     return _Found(found["rows"], sorted(labels))
-
-
-def _unseen(who: str, folder: str, written: int, seen: int) -> str:
-    return (
-        f"Spark wrote {written} files to `{folder}`, but {who} sees {seen} of them: give an `exportDirectory` that every host reaches "
-        "(HDFS, S3, or a disk that all have mounted), or train with the approach `direct`"
-    )

@@ -21,7 +21,7 @@ from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
 from paceline.spark.columns import Columns
-from paceline.spark.exporting import Exported, export, remove
+from paceline.spark.exporting import SHARED_FOLDER, Exported, export, remove
 from paceline.spark.task import Lead, Plan, Work
 from paceline.training import Trainer
 from paceline.watching import SLICE_SECONDS
@@ -319,10 +319,7 @@ def _why(wrong: list[tuple[str, str]]) -> Error:
         return Error(f"all tasks have ended {MOST_SUBMISSIONS} times before the run was over, and none of them said why")
     kind, text = wrong[0]
     if kind == "unseen":
-        return Error(
-            f"an executor does not see what Spark wrote: it expected {text}. Give an `exportDirectory` that every host reaches (HDFS, "
-            "S3, or a disk that all have mounted), or train with the approach `direct`"
-        )
+        return Error(f"an executor does not see what Spark wrote: it expected {text}; {SHARED_FOLDER}")
     if kind == "failed" and "cannot connect" in text:
         return Error(
             f"the executors do not reach the driver: {text}. Set `spark.driver.host`, `controllerAddress` or `networkMask` to an "

