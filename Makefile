@@ -34,13 +34,14 @@ test-python: wheel
 	cd python/tests && $(PYTHON) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(PYTHON) -m pytest
 
 # `paceline.spark` on a real cluster of this version of Spark, on this machine: the wheel, a standalone master and two workers; from
-# version 4 on also over Connect, which needs a process of its own. Needs Java 17.
+# version 4 on also over Connect, which needs a process of its own. Spark 3 is tested with the NumPy of its time. Needs Java 17.
 SPARK = 4.3.0
 SPARKS = $(CURDIR)/target/spark-$(SPARK)
+OF_ITS_TIME = $(if $(filter 3.%,$(SPARK)),'numpy<2' 'pyarrow<20')
 test-spark:
 	test -n "$$(ls target/wheels/*.whl)" || $(MAKE) wheel
 	python3 -m venv --clear $(SPARKS)
-	$(SPARKS)/bin/python $(PIP) "$$(ls target/wheels/*.whl)[spark]" 'pyspark[connect]==$(SPARK)' 'pytest>=8'
+	$(SPARKS)/bin/python $(PIP) "$$(ls target/wheels/*.whl)[spark]" 'pyspark[connect]==$(SPARK)' $(OF_ITS_TIME) 'pytest>=8'
 	cd python/tests/spark && $(SPARKS)/bin/python -m pytest --ignore=test_connect.py
 	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
 

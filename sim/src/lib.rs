@@ -24,6 +24,7 @@ mod links;
 mod masters;
 mod network;
 mod numbers;
+mod placing;
 mod random;
 mod replay;
 mod replica;

@@ -12,6 +12,7 @@ use paceline_train::{Event, ReplicaMode, SharedOptions, TrainOptions};
 use crate::hosts::{Effect, SimMaster, Socket};
 use crate::network::Pid;
 use crate::numbers::State;
+use crate::placing::Placing;
 use crate::replica::read_state;
 use crate::workers::WorkerProcess;
 use crate::world::{Happening, NOBODY, Rules, StopAsked, World};
@@ -65,7 +66,8 @@ impl World {
         };
         let rules = MasterOptions {
             mesh_limit: self.faults.mesh_limit,
-            min_workers: self.faults.min_workers,
+            // Of those that come with a partition for an epoch, there may be fewer than workers.
+            min_workers: if self.placing == Placing::Passing { 1 } else { self.faults.min_workers },
             expected_workers: self.faults.expected_workers,
             expected_within: 2000,
             silence_limit: SILENCE_LIMIT,
@@ -73,7 +75,7 @@ impl World {
             waiting_told_every: 5000,
             stops_on_poison: false,
             overlap: self.faults.overlap,
-            data: DATA,
+            data: (self.placing == Placing::Everywhere).then_some(DATA),
         };
         MasterSetup {
             text: job(),

@@ -5,11 +5,11 @@ use paceline_cluster::loops::{Desk, Found, Ready, WorkerInput, WorkerLoop, Worke
 use paceline_cluster::wire::Word;
 use paceline_exchange::Frame;
 use paceline_exchange::rounds::message::ToPeer;
-use paceline_exchange::rounds::{Incarnation, Now};
+use paceline_exchange::rounds::{Held, Incarnation, Now};
 use paceline_exchange::sharing::message::PeerWord;
 
 use crate::hosts::{Effect, SimWorker};
-use crate::masters::{DATA, job};
+use crate::masters::job;
 use crate::network::Pid;
 use crate::numbers::State;
 use crate::replica::{LAYOUT, MESSAGE, SimReplica};
@@ -22,6 +22,8 @@ pub(crate) struct WorkerProcess {
     replica: SimReplica,
     is_computing: bool,
     was: Option<Incarnation>,
+    /// The partitions that it has.
+    pub held: Vec<Held>,
     /// When it is woken next.
     pub wakes: Now,
 }
@@ -51,6 +53,7 @@ impl WorkerProcess {
 
 impl World {
     pub(crate) fn start_worker(&mut self) {
+        let held = self.brings();
         let pid = self.new_pid();
         let mut host = SimWorker::new(self.clocks.shows(pid, self.now), pid);
         let setup = WorkerSetup {
@@ -64,7 +67,7 @@ impl World {
         let worker = WorkerLoop::new(setup, &mut host);
         let replica = SimReplica::new(pid * 1000);
         let (is_computing, was) = (false, None);
-        let process = WorkerProcess { worker, host, desk: None, replica, is_computing, was, wakes: Now::MAX };
+        let process = WorkerProcess { worker, host, desk: None, replica, is_computing, was, held, wakes: Now::MAX };
         self.workers.insert(pid, process);
         self.say(|| format!("worker {pid} starts"));
         self.worker_acts(pid);
@@ -208,10 +211,11 @@ impl World {
 
     /// The job is read.
     pub(crate) fn prepared(&mut self, pid: Pid) {
+        let Some(brings) = self.workers.get(&pid).map(|process| self.proves(&process.held)) else { return };
         let Some(process) = self.workers.get_mut(&pid) else { return };
         process.desk = Some(Desk::new(Box::new(process.replica.clone())));
         let width = if self.rules == Rules::Sharing { MESSAGE } else { LAYOUT.width() };
-        let ready = Ready { job: job(), proof: DATA, width, layout: LAYOUT, gives_nothing: true };
+        let ready = Ready { job: job(), brings, width, layout: LAYOUT, gives_nothing: true };
         self.tell_worker(pid, WorkerInput::Ready(Ok(ready)));
     }
 
@@ -230,11 +234,15 @@ impl World {
                 self.look_inside(pid);
                 continue;
             };
+            let held = process.held.clone();
+            if let Some(capacity) = self.capacity(&held) {
+                self.watch.may_take(self.now, pid, steps.epoch, &steps.slice.concat(), &capacity);
+            }
             if self.faults.kills(steps.epoch, &steps.slice.concat()) {
                 self.watch.count("an example killed its worker");
                 return self.lose_worker(pid);
             }
-            process.is_computing = true;
+            self.workers.get_mut(&pid).into_iter().for_each(|process| process.is_computing = true);
             let delay = if steps.is_empty() { 1 } else { self.faults.computes_for(&mut self.random, self.now) };
             return self.after(delay, pid, Happening::Computed);
         }

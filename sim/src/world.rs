@@ -15,6 +15,7 @@ use crate::invariants::Watch;
 use crate::links;
 use crate::masters::MasterProcess;
 use crate::network::{Network, Pid};
+use crate::placing::Placing;
 use crate::random::Random;
 use crate::store::{Store, Written};
 use crate::workers::WorkerProcess;
@@ -111,6 +112,7 @@ pub struct World {
     pub(crate) coordinator: Coordinator,
     pub(crate) store: Store,
     pub(crate) work: Schedule,
+    pub(crate) placing: Placing,
     pub(crate) faults: Faults,
     pub(crate) watch: Watch,
     pub(crate) planted: Option<Planted>,
@@ -138,8 +140,11 @@ impl World {
         };
         let share = if rules == Rules::Sharing { StepSize::Each(2) } else { share };
         let work = Schedule::new(random.within(40, 300), random.within(1, 4), share);
-        let work = work.in_rounds_of(if rules == Rules::Sharing { 1 } else { random.within(1, 4) });
+        let steps = if rules == Rules::Sharing { 1 } else { random.within(1, 4) };
+        let (placing, work) = Placing::of(seed, work);
+        let work = work.in_rounds_of(steps);
         let mut world = Self::empty(rules, random, faults, work);
+        world.placing = placing;
         world.planted = planted;
         // Sometimes a standby from the start.
         for _ in 0..world.random.within(1, 3) {
@@ -174,6 +179,7 @@ impl World {
             store: Store::default(),
             watch: Watch::new(work.clone(), 0, rules == Rules::Sharing),
             work,
+            placing: Placing::Everywhere,
             faults,
             planted: None,
             rules,

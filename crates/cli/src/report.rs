@@ -202,6 +202,10 @@ fn line(event: &Event, epochs: u64) -> String {
             )
         }
         Event::Waiting { workers, needed } => format!("waiting for workers: {needed} needed, {workers} here"),
+        Event::WaitingForPartitions { partitions } => {
+            let named: Vec<String> = partitions.iter().map(u32::to_string).collect();
+            format!("waiting for a worker with partition {}", named.join(", "))
+        }
         Event::WorkerJoined { worker, address, workers } => {
             format!("worker {worker} joined from {address}; {workers} here")
         }

@@ -21,7 +21,7 @@ impl ClusterError {
                     | TrackerError::BadAdvertisedAddress { .. }
                     | TrackerError::NoToken { .. }
             ),
-            Self::NotFollowed { .. } | Self::StepsOfNoSize => true,
+            Self::NotFollowed { .. } | Self::StepsOfNoSize | Self::StepsOfPartitions | Self::NoPartition => true,
             _ => false,
         }
     }
@@ -96,6 +96,14 @@ pub enum ClusterError {
         "`train.steps` on many machines needs `data.global_batch`: without it the examples of a step depend on who is there"
     )]
     StepsOfNoSize,
+    /// A limit that only makes sense where an epoch has an order.
+    #[error("`train.steps` cannot be had with partitions, which have no order in common: set `train.epochs`")]
+    StepsOfPartitions,
+    /// A worker without any data.
+    #[error(
+        "the data of this job lives with its workers, and this one brings none of it: say what it has with `--partition NUMBER=SOURCE`"
+    )]
+    NoPartition,
     /// A checkpoint that cannot be gone on from.
     #[error("`{}`: expected {expected}, found {found}", path.display())]
     BadCheckpoint {

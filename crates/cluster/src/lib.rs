@@ -45,7 +45,7 @@ pub mod loops {
 pub use error::ClusterError;
 pub use master::{LeadOptions, Outcome, run_master};
 pub use paceline_exchange::rounds::{MOST_SLOTS, Slots, StragglerLimit};
-pub use proof::prove;
+pub use proof::{brings, prove};
 pub use whereabouts::Whereabouts;
 pub use worker::{MakeReplica, Target, WorkerEvent, WorkerOptions, read_job, run_worker, run_worker_with};
 

@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
-        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `shards:`{suggestion}"
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.
@@ -24,6 +24,12 @@ pub enum Error {
     NotGiven {
         /// The name.
         name: String,
+    },
+    /// Partitions that do not fit together, or are not here.
+    #[error("in the partitions of the data: {reason}")]
+    Partitions {
+        /// What is wrong, and what to do.
+        reason: String,
     },
     /// A file that may not be read.
     #[error("`{path}` does not lie below the data root `{}`: give a relative path without `..` that no link leads out of", root.display())]

@@ -24,7 +24,8 @@
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
 //!   `idx` over it; `table` for comma-separated values, with its [`Schema`];
-//!   `shards` for folders of Parquet files (a feature); [`Subset`] and [`split`] as views.
+//!   `shards` for folders of Parquet files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
+//!   worker has some of the data.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
 //! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.
 //! - [`fetch()`], [`cache_folder`]: datasets from the network, checked and kept.
@@ -46,6 +47,7 @@ mod loader;
 mod mnist;
 mod normaliser;
 mod open;
+mod partitions;
 #[cfg(feature = "shards")]
 mod shards;
 mod shuffle;
@@ -66,6 +68,7 @@ pub use inspect::{ColumnSummary, Summary, inspect};
 pub use loader::{Epoch, Loader, LoaderOptions, Share};
 pub use normaliser::{Normaliser, NormaliserKind};
 pub use open::{OpenOptions, open, reads};
+pub use partitions::{HeldPartition, PartitionNote, PartitionNotes, Partitions, Statistics};
 pub use shuffle::Shuffle;
 pub use source::{ExampleShape, LeftOut, Order, Source, TargetShape};
 pub use stream::{Example, ExampleTarget, Stream};

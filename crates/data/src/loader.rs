@@ -126,6 +126,12 @@ impl Loader {
     /// Fills a batch with the examples at these positions of an epoch's order, now and on this thread: for a reader that
     /// is told what comes next.
     pub fn read(&self, epoch: u64, positions: impl IntoIterator<Item = u64>, batch: &mut Batch) -> Result<(), Error> {
+        if let Some(partitions) = self.filler.source.partitions() {
+            let of = |source: &dyn Source, partition| self.filler.shuffle_of(source, u64::from(partition), epoch);
+            let index = |position| partitions.index_at(position, of);
+            let indices = positions.into_iter().map(index).collect::<Result<Vec<u64>, Error>>()?;
+            return self.filler.fill(&indices, epoch, batch);
+        }
         let shuffle = self.filler.shuffle(epoch);
         let examples = shuffle.examples();
         let index = |position| match position < examples {
@@ -173,9 +179,14 @@ impl Filler {
     }
 
     fn shuffle(&self, epoch: u64) -> Shuffle {
-        let examples = self.source.examples();
+        self.shuffle_of(&*self.source, 0, epoch)
+    }
+
+    /// The order of one of several partitions; that of the first is the order of data that is seen whole.
+    fn shuffle_of(&self, source: &dyn Source, partition: u64, epoch: u64) -> Shuffle {
+        let (examples, seed) = (source.examples(), self.options.seed ^ partition.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         match self.options.shuffle {
-            true => Shuffle::new(examples, self.source.order(), self.options.seed, epoch),
+            true => Shuffle::new(examples, source.order(), seed, epoch),
             false => Shuffle::none(examples),
         }
     }

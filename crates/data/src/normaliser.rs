@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::source::for_each_piece;
-use crate::{Error, Source};
+use crate::{Error, Source, Statistics};
 
 /// Which normaliser to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub enum Normaliser {
 impl Normaliser {
     /// Fits a normaliser to a source in one pass and bounded memory; `None` for [`NormaliserKind::None`].
     pub fn fit(kind: NormaliserKind, source: &dyn Source) -> Result<Option<Self>, Error> {
+        if let Some(partitions) = source.partitions() {
+            return Ok(Self::from_statistics(kind, &partitions.notes().statistics));
+        }
         Ok(match kind {
             NormaliserKind::None => None,
             NormaliserKind::Image => Some(Self::Image { scale: 255.0 }),
@@ -68,8 +71,28 @@ impl Normaliser {
         })?;
         // Without examples the limits never met a value.
         minimum.iter_mut().filter(|value| !value.is_finite()).for_each(|value| *value = 0.0);
-        let range = minimum.iter().zip(&maximum).map(|(low, high)| divisor(f64::from(*high) - f64::from(*low)));
-        Ok(Self::MinMax { range: range.collect(), minimum })
+        Ok(Self::min_max(minimum, &maximum))
+    }
+
+    fn min_max(minimum: Vec<f32>, maximum: &[f32]) -> Self {
+        let range = minimum.iter().zip(maximum).map(|(low, high)| divisor(f64::from(*high) - f64::from(*low)));
+        Self::MinMax { range: range.collect(), minimum }
+    }
+
+    fn standardise(mean: &[f64], squares: &[f64], count: f64) -> Self {
+        let deviation = squares.iter().map(|sum| divisor((sum / count.max(1.0)).sqrt())).collect();
+        Self::Standardise { mean: mean.iter().map(|value| *value as f32).collect(), deviation }
+    }
+
+    /// From what is known of data that cannot be read here.
+    fn from_statistics(kind: NormaliserKind, known: &Statistics) -> Option<Self> {
+        let limits = |values: &[Option<f32>]| -> Vec<f32> { values.iter().map(|value| value.unwrap_or(0.0)).collect() };
+        match kind {
+            NormaliserKind::None => None,
+            NormaliserKind::Image => Some(Self::Image { scale: 255.0 }),
+            NormaliserKind::MinMax => Some(Self::min_max(limits(&known.minimum), &limits(&known.maximum))),
+            NormaliserKind::Standardise => Some(Self::standardise(&known.mean, &known.squares, known.count as f64)),
+        }
     }
 
     fn fit_standardise(source: &dyn Source) -> Result<Self, Error> {
@@ -88,8 +111,7 @@ impl Normaliser {
             }
             Ok(())
         })?;
-        let deviation = squares.iter().map(|sum| divisor((sum / count.max(1.0)).sqrt())).collect();
-        Ok(Self::Standardise { mean: mean.iter().map(|value| *value as f32).collect(), deviation })
+        Ok(Self::standardise(&mean, &squares, count))
     }
 
     /// Fails unless this normaliser fits features of this width; to be asked of one that came from a file.

@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use paceline_model::PartitionId;
+
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
-use crate::{Error, NormaliserKind, Schema, Source, digits, idx, mnist, table};
+use crate::{Error, HeldPartition, NormaliserKind, Partitions, Schema, Source, digits, idx, mnist, table};
 
 /// How a source is opened.
 #[derive(Clone)]
@@ -25,6 +27,8 @@ pub struct OpenOptions {
     pub progress: Option<Progress>,
     /// Sources that the program has made itself, by the name that `given:NAME` has for them.
     pub given: BTreeMap<String, Arc<dyn Source>>,
+    /// The partitions that are here, for `partitions:`.
+    pub held: BTreeMap<PartitionId, HeldPartition>,
     /// Bytes that a table may take in memory before it is streamed instead.
     pub memory_limit: usize,
 }
@@ -40,6 +44,7 @@ impl Default for OpenOptions {
             offline: false,
             progress: None,
             given: BTreeMap::new(),
+            held: BTreeMap::new(),
             memory_limit: 256 << 20,
         }
     }
@@ -83,6 +88,7 @@ impl OpenOptions {
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
 /// | `shards:folder?label=species&…` | a folder of Parquet files, or one of them; with the feature `shards` |
+/// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let spec = Spec::parse(spec)?;
@@ -96,6 +102,9 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
             digits::open(spec.rest)
         }
         "given" => options.given.get(spec.rest).cloned().ok_or_else(|| Error::NotGiven { name: spec.rest.to_owned() }),
+        "partitions" => {
+            Ok(Arc::new(Partitions::open(spec.rest, || options.path(spec.rest), options.held.clone())?))
+        }
         "idx" => {
             let (images, labels) = match spec.rest.split_once(',') {
                 Some((images, labels)) => (images, Some(options.path(labels)?)),

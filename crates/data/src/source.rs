@@ -1,9 +1,12 @@
 use paceline_model::{Batch, Targets};
 
-use crate::{Error, NormaliserKind, Schema};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, NormaliserKind, Partitions, Schema};
 
 /// What one example looks like.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ExampleShape {
     /// `[n]` for rows of numbers, `[height, width, channels]` for images.
     pub features: Vec<usize>,
@@ -19,7 +22,8 @@ impl ExampleShape {
 }
 
 /// What the targets of an example are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TargetShape {
     /// There are none: data to predict on, or to learn from without labels.
     None,
@@ -105,6 +109,11 @@ pub trait Source: Send + Sync {
     /// Whether every example carries its own weight.
     fn weighted(&self) -> bool {
         false
+    }
+
+    /// Its partitions, where data lives with workers.
+    fn partitions(&self) -> Option<&Partitions> {
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 6] = ["mnist", "digits", "idx", "csv", "shards", "given"];
+pub(crate) const SCHEMES: [&str; 7] = ["mnist", "digits", "idx", "csv", "shards", "partitions", "given"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]

@@ -68,11 +68,15 @@ pub enum Planted {
     KeepsMessagesToItself,
     ForgetsBeforeAllHold,
     ForgetsThatClocksDiffer,
+    GivesWhatItDoesNotHold,
+    EndsWhenNobodyHoldsTheRest,
 }
 
 impl Planted {
     /// Those in the rules of `sync` and `averaging`.
-    pub const IN_ROUNDS: [Planted; 25] = [
+    pub const IN_ROUNDS: [Planted; 27] = [
+        Planted::GivesWhatItDoesNotHold,
+        Planted::EndsWhenNobodyHoldsTheRest,
         Planted::ForgetsThatClocksDiffer,
         Planted::SumsBeforeAllBelowHaveGiven,
         Planted::KeepsTheWholeToItself,
@@ -125,7 +129,9 @@ impl Planted {
     ];
 
     /// Those in the rules of `shared`.
-    pub const IN_SHARING: [Planted; 21] = [
+    pub const IN_SHARING: [Planted; 23] = [
+        Planted::GivesWhatItDoesNotHold,
+        Planted::EndsWhenNobodyHoldsTheRest,
         Planted::TakesTheLastPlanForKnown,
         Planted::CountsOnWhoWasLostMeanwhile,
         Planted::KeepsMessagesToItself,

@@ -8,7 +8,8 @@
 //! - [`Batch`]: a minibatch: features, targets, weights, and which examples they are.
 //! - [`Model`]: gradient and prediction over a [`State`]; any engine that implements it can be trained. [`PartwiseModel`]: one
 //!   that computes part by part, so that others can use what is there.
-//! - [`slice_of`]: how a step is cut into slices, in one process and on many machines.
+//! - [`slice_of`]: how a step is cut into slices, in one process and on many machines; [`place_of`]: where an example lies whose
+//!   partition lives with some workers.
 //! - [`vectorize`]: loops with the widest instructions that the machine has.
 //! - [`Factors`]: what replicas of a process show each other in place of a gradient.
 
@@ -18,6 +19,7 @@ mod factors;
 mod flat;
 mod large_pages;
 mod model;
+mod place;
 mod shared_flat;
 mod slices;
 mod state;
@@ -30,6 +32,7 @@ pub use flat::{Flat, Number};
 pub use model::{
     Error, Handed, Loss, Model, PartwiseModel, Progress, TakeFactors, TakePart, hand_out_in_turn, train_in_turn,
 };
+pub use place::{MOST_IN_A_PARTITION, MOST_PARTITIONS, PartitionId, place_of, within_partition};
 pub use shared_flat::SharedFlat;
 pub use slices::slice_of;
 pub use state::State;

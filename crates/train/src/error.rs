@@ -23,6 +23,11 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
+    /// Data that nobody sees whole.
+    #[error(
+        "`data.test_share` cannot be taken from partitions, which nobody sees whole: name the test data with `data.test`"
+    )]
+    PartitionsAreNotSplit,
     /// Data that could not be had.
     #[error(transparent)]
     Data(#[from] paceline_data::Error),

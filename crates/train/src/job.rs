@@ -229,11 +229,17 @@ impl Job {
         self.trainer_of(TrainOptions { output, resume, overwrite, ..self.options_of_process() }, open_options)
     }
 
-    /// As [`Self::trainer`], for a master or a worker of a run on many machines: `data.batch` is what one slot of one worker
-    /// takes, however many cores there are where.
+    /// As [`Self::trainer`], for a master of a run on many machines: `data.batch` is what one slot of one worker takes, however
+    /// many cores there are where.
     pub fn cluster_trainer(&self, output: Option<PathBuf>, open_options: &OpenOptions) -> Result<Trainer, Error> {
         let mode = if self.options.mode == Mode::Solo { Mode::Sync } else { self.options.mode.clone() };
         self.trainer_of(TrainOptions { output, workers: 1, mode, ..self.options.clone() }, open_options)
+    }
+
+    /// As [`Self::cluster_trainer`], for a worker, which judges nothing: test data is not opened.
+    pub fn worker_trainer(&self, open_options: &OpenOptions) -> Result<Trainer, Error> {
+        let data = DataConfig { test: None, ..self.data.clone() };
+        Self { data, ..self.clone() }.cluster_trainer(None, open_options)
     }
 
     fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
@@ -255,6 +261,7 @@ impl Job {
                 let options = OpenOptions { schema: train.schema().cloned(), ..options.clone() };
                 Ok((train, Some(open(test, &options)?)))
             }
+            (None, Some(_)) if train.partitions().is_some() => Err(Error::PartitionsAreNotSplit),
             (None, Some(share)) => {
                 let (train, test) = split(train, 1.0 - share, self.options.seed)?;
                 Ok((train, Some(test)))

@@ -83,7 +83,7 @@ def transform(
     one = model.network.outputs == 1
     # A single output is the probability of the second class.
     every = F.array(1 - outputs[0], outputs[0]) if one else outputs
-    place = F.when(outputs[0] > 0.5, 2).otherwise(1) if one else F.array_position(outputs, F.array_max(outputs))
+    place = F.when(outputs[0] > 0.5, 2).otherwise(1) if one else F.call_function("array_position", outputs, F.array_max(outputs))
     is_number = all(isinstance(label, (int, float)) for label in labels)
     names = F.array(*[F.lit(float(label)) if is_number else F.lit(label) for label in labels])
     told = told.withColumn("__every", every).withColumn(prediction, F.element_at(names, place.cast("int")))

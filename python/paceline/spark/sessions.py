@@ -28,7 +28,7 @@ def tasks(spark: Any, count: int, work: Callable[[Iterator[Any]], Iterator[Any]]
 
 def tag(spark: Any, name: str) -> None:
     """Marks the jobs that this thread starts."""
-    if hasattr(spark, "addTag"):
+    if is_connect(spark):
         spark.addTag(name)
     else:
         spark.sparkContext.addJobTag(name)
@@ -37,7 +37,7 @@ def tag(spark: Any, name: str) -> None:
 def cancel(spark: Any, name: str) -> None:
     """Ends all jobs with this mark; a session that has ended has none."""
     try:
-        if hasattr(spark, "interruptTag"):
+        if is_connect(spark):
             spark.interruptTag(name)
         else:
             spark.sparkContext.cancelJobsWithTag(name)

@@ -31,7 +31,8 @@ fn places(assignment: &Assignment) -> impl Iterator<Item = EpochPlace> {
 /// All that is left to take.
 fn left(mut schedule: Schedule) -> Vec<EpochPlace> {
     let mut all = Vec::new();
-    while let Some(round) = schedule.take(&[1]) {
+    let everybody = [schedule.everything()];
+    while let Some(round) = schedule.take(&everybody) {
         all.extend(places(&round));
     }
     all

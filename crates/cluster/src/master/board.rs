@@ -95,8 +95,8 @@ pub(super) fn hear(term: &Term, seconds: f64, told: &Told) {
             Told::WorkerRefused { member, reason } => {
                 decide(format!("worker {} was refused: {reason}", term.name(*member)));
             }
-            Told::Waiting { members, needed } => {
-                status.reason = format!("{needed} workers are needed, {members} are here");
+            Told::Waiting(missing) => {
+                status.reason = format!("waiting for {}", missing.name());
             }
             Told::Paused(paused) => decide(if *paused { "paused" } else { "going on" }.into()),
             Told::NotSaved { round, reason } => decide(format!("round {round} could not be saved: {reason}")),

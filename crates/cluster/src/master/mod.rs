@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
+use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
 use paceline_train::{Event, Job, Scores, Stop};
 
@@ -110,7 +111,7 @@ const ORDERS_WAITING: usize = 16;
 
 /// Leads the run of a job to its end.
 pub fn run_master(
-    text: JobText,
+    mut text: JobText,
     options: &LeadOptions,
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
@@ -121,7 +122,6 @@ pub fn run_master(
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;
-    let data = prove(&**trainer.train_source())?;
     let (folder, normaliser) = (options.output.clone(), trainer.fit_normaliser()?);
     let disk = Disk { folder, trainer: trainer.clone(), normaliser, mode: mode.clone() };
     disk.make_folder()?;
@@ -153,8 +153,24 @@ pub fn run_master(
     let transport = TcpTransport::new(tcp, trust, events)?;
 
     let share = step_size(train);
-    let work = Schedule::new(data.examples, train.epochs, share).in_rounds_of(mode.steps());
+    let (data, work) = match trainer.train_source().partitions() {
+        None => {
+            let data = prove(&**trainer.train_source())?;
+            let work = Schedule::new(data.examples, train.epochs, share);
+            (Some(data), work)
+        }
+        Some(partitions) => {
+            // Workers have partitions, but no notes: they are told what all of them come to.
+            let notes = serde_json::to_string(partitions.notes()).expect("words and numbers can be written");
+            text.settings.push(format!("data.train=partitions:{notes}"));
+            let proof = |(examples, fingerprint): &(u64, u64)| DataProof { examples: *examples, fingerprint: *fingerprint };
+            let proofs = partitions.notes().partitions.iter().map(proof).collect();
+            (None, Schedule::of_partitions(proofs, train.epochs, share))
+        }
+    };
+    let work = work.in_rounds_of(mode.steps());
     let work = match train.steps {
+        Some(_) if data.is_none() => return Err(ClusterError::StepsOfPartitions),
         Some(steps) => work.at_most(steps, train.global_batch.ok_or(ClusterError::StepsOfNoSize)? as u64),
         None => work,
     };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use paceline_exchange::rounds::{Incarnation, Told};
+use paceline_exchange::rounds::{Incarnation, Missing, Told};
 use paceline_train::{Event, ReplicaMode};
 
 use super::board;
@@ -82,7 +82,12 @@ impl Term {
                 let address = self.members.get(member).map(|known| known.address.clone()).unwrap_or_default();
                 host.tell(&Event::WorkerRefused { worker: self.name(*member), address, reason: reason.clone() });
             }
-            Told::Waiting { members, needed } => host.tell(&Event::Waiting { workers: *members, needed: *needed }),
+            Told::Waiting(Missing::Members { members, needed }) => {
+                host.tell(&Event::Waiting { workers: *members, needed: *needed });
+            }
+            Told::Waiting(Missing::Partitions(partitions)) => {
+                host.tell(&Event::WaitingForPartitions { partitions: partitions.clone() });
+            }
             Told::Paused(paused) => host.tell(&Event::OnHold { paused: *paused }),
             Told::NotSaved { round, reason } => host.tell(&Event::NotSaved { round: *round, reason: reason.clone() }),
         }

@@ -144,7 +144,7 @@ impl Term {
         board.update(|status| {
             (status.run, status.term, status.mode) =
                 (format!("{:016x}", record.run), record.term, name_of(&setup.mode).into());
-            (status.epochs, status.examples) = (epochs, setup.rules.data.examples);
+            (status.epochs, status.examples) = (epochs, setup.work.examples());
             status.epoch = (epoch + 1).min(epochs);
         });
         Self {
@@ -189,7 +189,7 @@ impl Term {
     pub(super) fn begin(&mut self, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
         host.record().master(&self.machine);
         let train = &self.setup.train;
-        let examples = self.setup.rules.data.examples;
+        let examples = self.setup.work.examples();
         let steps_per_epoch = examples.div_ceil(train.step_examples().max(1) as u64);
         host.tell(&Event::Started {
             mode: name_of(&self.setup.mode),

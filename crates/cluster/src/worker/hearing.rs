@@ -202,7 +202,7 @@ impl Membership {
     /// The data is read: the rules hear of it.
     pub(super) fn begin_to_work(&mut self, host: &mut dyn WorkerHost) {
         let Some(ready) = &self.job.ready else { return };
-        let (data, was) = (ready.proof.clone(), self.former.as_ref().map(|former| former.incarnation));
+        let (data, was) = (ready.brings.clone(), self.former.as_ref().map(|former| former.incarnation));
         self.rounds = Some(Rounds::new(ready.layout));
         let address = host.links().local_address().to_owned();
         let slots = self.setup.slots;

@@ -1,8 +1,7 @@
 //! What surrounds a worker's loop: the loop is handed one input at a time, and never blocks, sleeps or asks a clock itself.
 
 use crossbeam_channel::Sender;
-use paceline_exchange::rounds::message::DataProof;
-use paceline_exchange::rounds::{Now, Term};
+use paceline_exchange::rounds::{Brings, Now, Term};
 use paceline_train::Layout;
 
 use super::WorkerEvent;
@@ -46,8 +45,8 @@ pub struct Found {
 pub struct Ready {
     /// The job.
     pub job: JobText,
-    /// What its data is.
-    pub proof: DataProof,
+    /// What is here of its data.
+    pub brings: Brings,
     /// Parameters of the network.
     pub width: usize,
     /// What a contribution is made of.

@@ -7,19 +7,19 @@ use paceline_train::{CoreReplica, Job, Replica, ReplicaMode};
 use super::host::Ready;
 use crate::mode::replica_mode;
 use crate::wire::JobText;
-use crate::{ClusterError, prove};
+use crate::{ClusterError, brings};
 
 /// Reads a job and its data, and makes a replica for it: cores of this machine, one for every slot.
 pub fn read_job(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
     // A master's job names files; only what lies below the data root is read.
     let open = OpenOptions { confined: true, ..open.clone() };
-    let trainer = job.cluster_trainer(None, &open)?;
-    let proof = prove(&**trainer.train_source())?;
+    let trainer = job.worker_trainer(&open)?;
+    let brings = brings(&**trainer.train_source())?;
     let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
     let mode = replica_mode(trainer.options())?;
     let gives_nothing = mode == ReplicaMode::Sync;
     let replica = CoreReplica::new(&trainer, mode, slots, normaliser)?;
     let (width, layout) = (trainer.network().parameter_count(), replica.layout());
-    Ok((Ready { job: text, proof, width, layout, gives_nothing }, Box::new(replica)))
+    Ok((Ready { job: text, brings, width, layout, gives_nothing }, Box::new(replica)))
 }

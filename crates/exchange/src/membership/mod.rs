@@ -14,7 +14,7 @@ pub(crate) use edges::Edges;
 pub use edges::THROUGH_THE_MASTER;
 pub(crate) use gathering::{Due, GATHERED_FOR, Gathering, add_reason};
 pub(crate) use hold::Hold;
-pub(crate) use roster::{Fault, LEFT, Patience, Roster, Waiting};
+pub(crate) use roster::{DONE, Fault, LEFT, Patience, Roster, Waiting};
 pub(crate) use saving::Saving;
 pub(crate) use touch::Touch;
 pub use tree::{MESH_LIMIT, Paths};

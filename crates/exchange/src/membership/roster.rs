@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rounds::{Incarnation, MOST_SLOTS, MasterOptions, Now, Slots, ViewNumber};
+use crate::rounds::{Capacity, Incarnation, MOST_SLOTS, MasterOptions, Missing, Now, ViewNumber};
 
 /// A worker that has joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Candidate {
     /// None until its data is proved.
     address: Option<String>,
-    slots: Slots,
+    capacity: Capacity,
     heard: Now,
 }
 
 /// What is told of one that goes by itself.
 pub(crate) const LEFT: &str = "it left, because it was asked to go (Ctrl-C, SIGTERM or a pre-emption)";
+
+/// What is told of one that came with a partition for an epoch.
+pub(crate) const DONE: &str = "its partition is done for this epoch";
 
 /// Why a member is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub(crate) fn join(&mut self, member: Incarnation, now: Now) {
-        self.candidates.insert(member, Candidate { address: None, slots: 1, heard: now });
+        self.candidates.insert(member, Candidate { address: None, capacity: Capacity::of(1), heard: now });
     }
 
     /// Whether it is known who speaks.
@@ -55,15 +58,16 @@ impl Roster {
         self.candidates.contains_key(&member)
     }
 
-    /// Its data is proved: it can be counted on, for so many workers. That is said once.
-    pub(crate) fn admit(&mut self, member: Incarnation, address: String, slots: Slots) {
+    /// Its data is proved: it can be counted on, for so much. That is said once.
+    pub(crate) fn admit(&mut self, member: Incarnation, address: String, capacity: Capacity) {
         if let Some(candidate) = self.candidates.get_mut(&member).filter(|candidate| candidate.address.is_none()) {
-            (candidate.address, candidate.slots) = (Some(address), slots.clamp(1, MOST_SLOTS));
+            let slots = capacity.slots.clamp(1, MOST_SLOTS);
+            (candidate.address, candidate.capacity) = (Some(address), Capacity { slots, ..capacity });
         }
     }
 
-    pub(crate) fn slots(&self, member: Incarnation) -> Slots {
-        self.candidates.get(&member).map_or(1, |candidate| candidate.slots)
+    pub(crate) fn capacity(&self, member: Incarnation) -> Capacity {
+        self.candidates.get(&member).map_or(Capacity::of(1), |candidate| candidate.capacity.clone())
     }
 
     /// Those that can be counted on, in order.
@@ -135,12 +139,9 @@ impl Waiting {
         Self { since: now, told: None }
     }
 
-    pub(crate) fn look(&mut self, options: &MasterOptions, members: usize, now: Now) -> Patience {
+    pub(crate) fn look(&mut self, options: &MasterOptions, missing: &Missing, now: Now) -> Patience {
         if now >= self.since + options.waiting_limit {
-            let (needed, seconds) = (options.min_workers.max(1), options.waiting_limit / 1000);
-            return Patience::Over(format!(
-                "expected at least {needed} workers within {seconds} s, found {members}; start more, or ask for fewer with `--min-workers`"
-            ));
+            return Patience::Over(missing.for_too_long(options.waiting_limit / 1000));
         }
         if self.told.is_none_or(|told| now >= told + options.waiting_told_every) {
             self.told = Some(now);

@@ -50,7 +50,7 @@ impl PlanChange {
             let slices = changed.map(|(place, (_, slice))| (place, slice.clone())).collect();
             Taken { epoch: *epoch, iteration: *iteration, ends_epoch: *ends_epoch, slices }
         });
-        let crew = Crew::change((before.view, &before.members), &plan.members, &plan.slots);
+        let crew = Crew::change((before.view, &before.members), &plan.members, &plan.crew);
         Self { view: plan.view, crew, first: plan.first, taken, rest: plan.rest.clone() }
     }
 
@@ -58,7 +58,7 @@ impl PlanChange {
     pub fn apply(&self, known: Option<&Plan>) -> Option<Plan> {
         let nobody = nobody(self.first, &self.rest);
         let before = if self.crew.base == 0 { &nobody } else { known.filter(|known| known.first <= self.first)? };
-        let (members, slots) = self.crew.resolve(Some((before.view, &before.members, &before.slots)))?;
+        let (members, crew) = self.crew.resolve(Some((before.view, &before.members, &before.crew)))?;
         let mut assignment = None;
         if let Some(Taken { epoch, iteration, ends_epoch, slices: changed }) = &self.taken {
             let kept = Kept::of(before, self.first);
@@ -69,7 +69,7 @@ impl PlanChange {
             assignment = Some(Assignment { epoch: *epoch, iteration: *iteration, slices, ends_epoch: *ends_epoch });
         }
         let (view, first, rest) = (self.view, self.first, self.rest.clone());
-        Some(Plan { view, members, slots, first, assignment, rest, aside: Vec::new() })
+        Some(Plan { view, members, crew, first, assignment, rest, aside: Vec::new() })
     }
 }
 
@@ -100,12 +100,12 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::StepSize;
+    use super::super::{Capacity, StepSize};
     use super::super::plan::Blame;
     use super::*;
 
     fn plan_of(members: u64) -> Plan {
-        let crew: Vec<_> = (1..=members).map(|member| (member, 1)).collect();
+        let crew: Vec<_> = (1..=members).map(|member| (member, Capacity::of(1))).collect();
         let rest = Schedule::new(members * 100, 2, StepSize::Each(2)).in_rounds_of(2);
         Plan::begin(0, 1, rest).change(1, &crew, 1, &[], |_| Blame::Nothing)
     }
@@ -122,7 +122,7 @@ mod tests {
             [(Some(3), None, 1), (None, Some(41), 2), (Some(40), Some(41), 30), (Some(1), None, 101)]
         {
             let stays = before.members.iter().copied().filter(|member| Some(*member) != leaves);
-            let crew: Vec<_> = stays.chain(joins).map(|member| (member, 1)).collect();
+            let crew: Vec<_> = stays.chain(joins).map(|member| (member, Capacity::of(1))).collect();
             let after = before.change(2, &crew, first, &[], |_| Blame::Round { overlap: false });
             let change = PlanChange::between(&before, &after);
             assert_eq!(change.apply(Some(&before)), Some(told(after.clone())), "{leaves:?} {joins:?}");
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn who_stays_where_it_was_is_not_told_of() {
         let before = plan_of(40);
-        let crew: Vec<_> = (1..40).map(|member| (member, 1)).collect();
+        let crew: Vec<_> = (1..40).map(|member| (member, Capacity::of(1))).collect();
         let change = PlanChange::between(&before, &before.change(2, &crew, 5, &[], |_| Blame::Nothing));
         assert_eq!((change.crew.places.len(), change.taken.map(|taken| taken.slices.len())), (0, Some(0)));
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Incarnation, PlanChange, Round, Slots, ViewNumber};
+use super::{Brings, Incarnation, PlanChange, Round, Slots, ViewNumber};
 use crate::sharing::message::{Order, PeerWord, Report};
 
 /// What a worker's data is, so that all train on the same.
@@ -31,8 +31,8 @@ impl DataProof {
 pub enum ToMaster {
     /// The data has been read; views may count on this member. Others reach it at `address`.
     Ready {
-        /// Proves that the data is the same.
-        data: DataProof,
+        /// What it has of the data, with what proves that it is the same as everybody's.
+        data: Brings,
         /// Where peers connect to.
         address: String,
         /// Who this process was before.

@@ -13,11 +13,12 @@
 //!
 //! # Layout
 //!
-//! - [`Schedule`], [`Plan`]: who takes which examples.
+//! - [`Schedule`], [`Plan`]: who takes which examples; [`Capacity`]: what a member can take.
 //! - [`Master`]: membership, views, what counts, checkpoints.
 //! - [`Member`]: one worker process from joining to leaving.
 //! - [`message`]: what they say to each other.
 
+mod capacity;
 mod change;
 mod master;
 mod member;
@@ -26,13 +27,15 @@ mod plan;
 mod schedule;
 mod told;
 
+pub use capacity::{Brings, Brought, Capacity, Held};
 pub use change::{PlanChange, Taken};
 pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
 pub(crate) use member::DOES_NOT_FIT;
 pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, StragglerLimit, WorkNumber};
 pub use plan::Plan;
+pub(crate) use schedule::slots_of;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Slice, Slots, Span, StepSize};
-pub use told::Told;
+pub use told::{Missing, Told};
 
 /// Why a run ends that must not leave examples out.
 pub(crate) fn poison(epoch: u64, span: Span) -> String {

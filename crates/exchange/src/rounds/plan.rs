@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Assignment, Incarnation, Round, Schedule, Slots, Span, ViewNumber};
+use super::{Assignment, Capacity, Incarnation, Round, Schedule, Span, ViewNumber};
 
 /// A view: who is in it, what its first round is, and how the rounds behind that one follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,8 +11,8 @@ pub struct Plan {
     pub view: ViewNumber,
     /// Its members, in the order in which contributions are summed.
     pub members: Vec<Incarnation>,
-    /// The slots of each.
-    pub slots: Vec<Slots>,
+    /// What each of them can take.
+    pub crew: Vec<Capacity>,
     /// Its first round.
     pub first: Round,
     /// What the members take in that round; none when there is nothing left to do.
@@ -26,14 +26,14 @@ pub struct Plan {
 impl Plan {
     /// The first plan of a term, before anybody is there: the round after one whose state is known.
     pub fn begin(view: ViewNumber, first: Round, rest: Schedule) -> Self {
-        Self { view, members: Vec::new(), slots: Vec::new(), first, assignment: None, rest, aside: Vec::new() }
+        Self { view, members: Vec::new(), crew: Vec::new(), first, assignment: None, rest, aside: Vec::new() }
     }
 
     /// What is taken in a round that is not before the first, and what is left behind it.
     pub fn at(&self, round: Round) -> (Option<Assignment>, Schedule) {
         let (mut assignment, mut rest) = (self.assignment.clone(), self.rest.clone());
         for _ in self.first..round {
-            assignment = rest.take(&self.slots);
+            assignment = rest.take(&self.crew);
             if assignment.is_none() {
                 break;
             }
@@ -41,26 +41,26 @@ impl Plan {
         (assignment, rest)
     }
 
-    /// The plan of other members, with their slots, from a round on: who stays keeps what they took in it, so that work that is
+    /// The plan of other members, with what they can take, from a round on: who stays keeps what they took in it, so that work that is
     /// done is not done again; what the others took comes back, or is set aside. `void` was set aside by plans that did not come
     /// to be; `blame` tells what a member that is gone may have been lost because of.
     pub fn change(
         &self,
         view: ViewNumber,
-        crew: &[(Incarnation, Slots)],
+        crew: &[(Incarnation, Capacity)],
         first: Round,
         void: &[(u64, Span)],
         blame: impl Fn(Incarnation) -> Blame,
     ) -> Plan {
-        let (members, slots): (Vec<Incarnation>, Vec<Slots>) = crew.iter().copied().unzip();
+        let (members, crew): (Vec<Incarnation>, Vec<Capacity>) = crew.iter().cloned().unzip();
         let (assignment, mut rest) = self.at(first);
         for (epoch, span) in void {
             rest.mark(*epoch, &[Span { losses: span.losses - 1, ..*span }]);
         }
         let Some(before) = assignment else {
-            // Nobody had begun, or everything is done.
-            let assignment = if self.members.is_empty() { rest.take(&slots) } else { None };
-            return Plan { view, members, slots, first, assignment, rest, aside: Vec::new() };
+            // Nobody had begun, nobody held what is left, or everything is done.
+            let assignment = rest.take(&crew);
+            return Plan { view, members, crew, first, assignment, rest, aside: Vec::new() };
         };
         let ahead = self.at(first + 1).0;
         let mut aside = Vec::new();
@@ -92,10 +92,10 @@ impl Plan {
             true => Some(kept),
             false => {
                 rest.put_back(&kept);
-                rest.take(&slots)
+                rest.take(&crew)
             }
         };
-        Plan { view, members, slots, first, assignment, rest, aside }
+        Plan { view, members, crew, first, assignment, rest, aside }
     }
 }
 
@@ -124,8 +124,8 @@ mod tests {
         Plan::begin(0, 1, rest).change(1, &crew(members), 1, &[], |_| Blame::Nothing)
     }
 
-    fn crew(members: &[Incarnation]) -> Vec<(Incarnation, Slots)> {
-        members.iter().map(|member| (*member, 1)).collect()
+    fn crew(members: &[Incarnation]) -> Vec<(Incarnation, Capacity)> {
+        members.iter().map(|member| (*member, Capacity::of(1))).collect()
     }
 
     fn taken(assignment: &Option<Assignment>) -> Vec<Vec<(u64, u64)>> {

@@ -1,10 +1,15 @@
 //! Who takes which examples in which round: the same answer at the master and at every member, without asking.
 
+mod partitions;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use paceline_model::slice_of;
 use serde::{Deserialize, Serialize};
+
+use super::capacity::Capacity;
+use super::message::DataProof;
 
 /// Places `start..end` in the order of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,14 +51,15 @@ pub struct Part {
 
 impl Part {
     /// That of the member at a place. One that is nowhere is taken for one that is alone.
-    pub fn of(slots: &[Slots], place: Option<usize>) -> Self {
-        let own = place.and_then(|place| slots.get(place));
-        own.map_or(Self { own: 1, all: 1 }, |own| Self { own: u64::from(*own), all: sum(slots) })
+    pub fn of(crew: &[Capacity], place: Option<usize>) -> Self {
+        let own = place.and_then(|place| crew.get(place));
+        own.map_or(Self { own: 1, all: 1 }, |own| Self { own: u64::from(own.slots), all: slots_of(crew) })
     }
 }
 
-fn sum(slots: &[Slots]) -> u64 {
-    slots.iter().copied().map(u64::from).sum()
+/// The slots of all of them.
+pub(crate) fn slots_of(crew: &[Capacity]) -> u64 {
+    crew.iter().map(|capacity| u64::from(capacity.slots)).sum()
 }
 
 /// How many examples a step takes.
@@ -137,6 +143,9 @@ pub struct Schedule {
     /// Spans before the cursor has come to them that were lost with members, by epoch: they are taken apart from others, or
     /// not at all.
     marks: Vec<(u64, Span)>,
+    /// Where data lives with workers: what each partition is. All that is left of the epoch are holes then.
+    #[serde(default)]
+    partitions: Vec<DataProof>,
 }
 
 fn one() -> u64 {
@@ -157,8 +166,14 @@ impl Schedule {
     /// All epochs, from the first example on.
     pub fn new(examples: u64, epochs: u64, share: StepSize) -> Self {
         let (holes, marks) = (VecDeque::new(), Vec::new());
-        let (pace, steps_of_a_round) = (0, 1);
-        Self { examples, epochs, in_the_last: None, pace, steps_of_a_round, share, epoch: 0, cursor: 0, holes, marks }
+        let (pace, steps_of_a_round, partitions) = (0, 1, Vec::new());
+        let in_the_last = None;
+        Self { examples, epochs, in_the_last, pace, steps_of_a_round, share, epoch: 0, cursor: 0, holes, marks, partitions }
+    }
+
+    /// Examples of an epoch.
+    pub fn examples(&self) -> u64 {
+        self.examples + self.partitions.iter().map(|proof| proof.examples).sum::<u64>()
     }
 
     /// Rounds of so many steps; that at the end of an epoch may have fewer.
@@ -184,11 +199,18 @@ impl Schedule {
 
     /// Whether nothing of the epoch was taken.
     pub fn is_at_its_start(&self) -> bool {
-        self.left() == self.in_this_epoch()
+        match self.is_partitioned() {
+            true => self.left() == self.examples(),
+            false => self.left() == self.in_this_epoch(),
+        }
     }
 
     /// Examples of the epoch that are taken sooner or later.
     fn in_this_epoch(&self) -> u64 {
+        if self.is_partitioned() {
+            // All of it lies in holes.
+            return 0;
+        }
         let is_last = self.epoch + 1 == self.epochs;
         self.in_the_last.filter(|_| is_last).map_or(self.examples, |some| some.min(self.examples))
     }
@@ -225,7 +247,7 @@ impl Schedule {
 
     /// Examples of the epoch that nobody has taken.
     pub fn left(&self) -> u64 {
-        let aside = |span: &Span| match span.losses >= LOSSES_UNTIL_SET_ASIDE {
+        let aside = |span: &Span| match span.losses >= LOSSES_UNTIL_SET_ASIDE && !self.is_partitioned() {
             true => span.end.saturating_sub(span.start.max(self.cursor)),
             false => 0,
         };
@@ -236,43 +258,61 @@ impl Schedule {
     /// Examples of all epochs that nobody has taken.
     pub fn left_of_all(&self) -> u64 {
         let behind = self.epochs.saturating_sub(self.epoch + 1);
-        let of_the_last = self.in_the_last.map_or(self.examples, |some| some.min(self.examples));
-        let whole = behind.saturating_sub(1).saturating_mul(self.examples);
+        let examples = self.examples();
+        let of_the_last = self.in_the_last.map_or(examples, |some| some.min(examples));
+        let whole = behind.saturating_sub(1).saturating_mul(examples);
         let is_aside = |(epoch, span): &&(u64, Span)| *epoch > self.epoch && span.losses >= LOSSES_UNTIL_SET_ASIDE;
         let aside: u64 = self.marks.iter().filter(is_aside).map(|(_, span)| span.len()).sum();
         let later = if behind > 0 { whole.saturating_add(of_the_last) } else { 0 };
         self.left().saturating_add(later).saturating_sub(aside)
     }
 
-    /// What the members of a view take in the next round; none when all epochs are done.
-    pub fn take(&mut self, slots: &[Slots]) -> Option<Assignment> {
+    /// What the members of a view take in the next round; none when all epochs are done, or nobody holds what is left.
+    pub fn take(&mut self, crew: &[Capacity]) -> Option<Assignment> {
         if self.left() == 0 && !self.next_epoch() {
             return None;
         }
-        let (all, epoch, iteration) = (sum(slots), self.epoch, self.steps());
-        let mut slices = vec![Slice::new(); slots.len()];
-        for _ in 0..self.steps_of_a_round {
-            let total = self.share.together(all).min(self.left());
-            if total == 0 {
+        let (all, epoch, iteration) = (slots_of(crew), self.epoch, self.steps());
+        let mut slices = vec![Slice::new(); crew.len()];
+        for step in 0..self.steps_of_a_round {
+            let wanted = self.wanted(crew, all);
+            if wanted.iter().all(|wanted| *wanted == 0) {
+                if step == 0 {
+                    return None;
+                }
                 break;
             }
-            let mut before = 0;
-            for (slice, own) in slices.iter_mut().zip(slots) {
-                let workers = before..before + u64::from(*own);
-                before = workers.end;
-                let Range { start, end } = slice_of(total, workers, all);
-                slice.push(self.cut(end - start));
+            for ((slice, capacity), wanted) in slices.iter_mut().zip(crew).zip(wanted) {
+                slice.push(self.cut(wanted, capacity));
             }
             self.pace += STEP;
         }
         Some(Assignment { epoch, iteration, slices, ends_epoch: self.left() == 0 })
     }
 
-    /// Takes up to so many examples of the epoch for one member; none when nothing of it is left.
-    pub fn take_some(&mut self, wanted: u64) -> Option<Vec<Span>> {
-        match wanted.max(1).min(self.left()) {
+    /// How much each member takes of the next step: of what everybody sees so much that all take the same; of partitions as much as
+    /// they hold. Two that hold the same partition share what is left of it when it is cut.
+    fn wanted(&self, crew: &[Capacity], all: u64) -> Vec<u64> {
+        if self.is_partitioned() {
+            let of = |place| self.share.each(Part::of(crew, Some(place))).min(self.left_for(&crew[place]));
+            return (0..crew.len()).map(of).collect();
+        }
+        let total = self.share.together(all).min(self.left());
+        let mut before = 0;
+        let of = |capacity: &Capacity| {
+            let workers = before..before + u64::from(capacity.slots);
+            before = workers.end;
+            let Range { start, end } = slice_of(total, workers, all);
+            end - start
+        };
+        crew.iter().map(of).collect()
+    }
+
+    /// Takes up to so many examples of the epoch for one member; none when nothing of it is left that it could take.
+    pub fn take_some(&mut self, wanted: u64, capacity: &Capacity) -> Option<Vec<Span>> {
+        match wanted.max(1).min(self.left_for(capacity)) {
             0 => None,
-            wanted => Some(self.cut(wanted)),
+            wanted => Some(self.cut(wanted, capacity)),
         }
     }
 
@@ -282,6 +322,7 @@ impl Schedule {
             return false;
         }
         (self.epoch, self.cursor) = (self.epoch + 1, 0);
+        self.open_partitions();
         // A step that was short was a step.
         self.pace = self.pace.next_multiple_of(STEP);
         self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
@@ -289,18 +330,24 @@ impl Schedule {
     }
 
     /// The next examples: what came back goes first.
-    fn cut(&mut self, mut wanted: u64) -> Vec<Span> {
+    fn cut(&mut self, mut wanted: u64, capacity: &Capacity) -> Vec<Span> {
         let mut spans = Vec::new();
         while wanted > 0 {
-            let mut span = match self.holes.pop_front() {
+            let at = match self.is_partitioned() {
+                true => self.holes.iter().position(|span| capacity.holds(self.epoch, span)),
+                false => (!self.holes.is_empty()).then_some(0),
+            };
+            let mut span = match at.and_then(|at| self.holes.remove(at)) {
                 Some(span) => span,
+                // Another who holds the same has taken it.
+                None if self.is_partitioned() => break,
                 None => match self.advance(wanted) {
                     span if span.losses >= LOSSES_UNTIL_SET_ASIDE => continue,
                     span => span,
                 },
             };
             if span.len() > wanted {
-                self.holes.push_front(Span { start: span.start + wanted, ..span });
+                self.holes.insert(at.unwrap_or(0), Span { start: span.start + wanted, ..span });
                 span.end = span.start + wanted;
             }
             wanted -= span.len();
@@ -409,6 +456,14 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    fn crew<const N: usize>(slots: [Slots; N]) -> [Capacity; N] {
+        slots.map(Capacity::of)
+    }
+
+    fn each<const N: usize>() -> [Capacity; N] {
+        crew([1; N])
+    }
+
     fn span(start: u64, end: u64) -> Span {
         Span { start, end, losses: 0 }
     }
@@ -418,7 +473,7 @@ mod tests {
         let mut schedule = Schedule::new(10, 2, StepSize::Each(2));
         let mut seen = [[0; 10]; 2];
         let mut ends = 0;
-        while let Some(round) = schedule.take(&[1; 3]) {
+        while let Some(round) = schedule.take(&each::<3>()) {
             for at in round.spans().flat_map(|s| s.start..s.end) {
                 seen[round.epoch as usize][at as usize] += 1;
             }
@@ -432,7 +487,7 @@ mod tests {
         let taken = |steps| {
             let mut schedule = Schedule::new(10, 3, StepSize::Together(4)).at_most(steps, 4);
             let mut examples = Vec::new();
-            while let Some(round) = schedule.take(&[1, 1]) {
+            while let Some(round) = schedule.take(&each::<2>()) {
                 examples.push((round.epoch, round.examples(), round.ends_epoch));
             }
             examples
@@ -448,27 +503,27 @@ mod tests {
     fn a_short_last_round_is_shared_evenly() {
         let mut schedule = Schedule::new(7, 1, StepSize::Together(4));
         assert_eq!(
-            schedule.take(&[1; 2]).map(|r| r.slices),
+            schedule.take(&each::<2>()).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 4)]]])
         );
-        let last = schedule.take(&[1; 2]).expect("three are left");
+        let last = schedule.take(&each::<2>()).expect("three are left");
         assert_eq!((last.slices, last.ends_epoch), (vec![vec![vec![span(4, 5)]], vec![vec![span(5, 7)]]], true));
     }
 
     #[test]
     fn a_round_of_steps_is_cut_step_by_step_and_a_short_step_counts_as_one() {
         let mut schedule = Schedule::new(22, 2, StepSize::Together(4)).in_rounds_of(3);
-        let first = schedule.take(&[1; 2]).expect("a round");
+        let first = schedule.take(&each::<2>()).expect("a round");
         let of_first = vec![vec![span(0, 2)], vec![span(4, 6)], vec![span(8, 10)]];
         let of_second = vec![vec![span(2, 4)], vec![span(6, 8)], vec![span(10, 12)]];
         assert_eq!((first.iteration, first.slices), (0, vec![of_first, of_second]));
-        let second = schedule.take(&[1; 2]).expect("a round");
+        let second = schedule.take(&each::<2>()).expect("a round");
         assert_eq!((second.iteration, second.steps(), second.examples(), second.ends_epoch), (3, 3, 10, true));
         schedule.put_back(&second);
-        assert_eq!((schedule.steps(), schedule.take(&[1; 2])), (3, Some(second)));
-        let third = schedule.take(&[1; 2]).expect("a round of the next epoch");
+        assert_eq!((schedule.steps(), schedule.take(&each::<2>())), (3, Some(second)));
+        let third = schedule.take(&each::<2>()).expect("a round of the next epoch");
         assert_eq!((third.epoch, third.iteration), (1, 6));
-        let fourth = schedule.take(&[1; 2]).expect("the last round");
+        let fourth = schedule.take(&each::<2>()).expect("the last round");
         assert_eq!((fourth.iteration, fourth.steps(), schedule.steps()), (9, 3, 12));
     }
 
@@ -476,15 +531,15 @@ mod tests {
     fn who_has_more_slots_takes_more() {
         let mut schedule = Schedule::new(100, 1, StepSize::Together(8));
         assert_eq!(
-            schedule.take(&[1, 3]).map(|r| r.slices),
+            schedule.take(&crew([1, 3])).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 2)]], vec![vec![span(2, 8)]]])
         );
         let mut schedule = Schedule::new(100, 1, StepSize::Each(5));
         assert_eq!(
-            schedule.take(&[2, 1]).map(|r| r.slices),
+            schedule.take(&crew([2, 1])).map(|r| r.slices),
             Some(vec![vec![vec![span(0, 10)]], vec![vec![span(10, 15)]]])
         );
-        let part = Part::of(&[1, 3], Some(1));
+        let part = Part::of(&crew([1, 3]), Some(1));
         assert_eq!(
             (StepSize::Together(8).each(part), StepSize::Each(5).each(part), StepSize::Each(5).together(4)),
             (6, 15, 20)
@@ -494,14 +549,14 @@ mod tests {
     #[test]
     fn what_comes_back_is_taken_next_and_set_aside_when_it_is_lost_again() {
         let mut schedule = Schedule::new(8, 1, StepSize::Each(3));
-        let first = schedule.take(&[1; 2]).expect("a round");
+        let first = schedule.take(&each::<2>()).expect("a round");
         assert_eq!(schedule.give_back(&first.slices[1][0], true), []);
-        let second = schedule.take(&[1]).expect("a round");
+        let second = schedule.take(&each::<1>()).expect("a round");
         assert_eq!(second.slices, [[[Span { start: 3, end: 6, losses: 1 }]]]);
         assert_eq!(schedule.give_back(&second.slices[0][0], true), [Span { start: 3, end: 6, losses: 2 }]);
         assert_eq!(schedule.give_back(&[span(0, 1)], false), [], "one that left without blame");
-        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 1), span(6, 8)]]]));
-        assert_eq!(schedule.take(&[1]), None);
+        assert_eq!(schedule.take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 1), span(6, 8)]]]));
+        assert_eq!(schedule.take(&each::<1>()), None);
     }
 
     #[test]
@@ -511,27 +566,27 @@ mod tests {
         let mut again = schedule.clone();
         assert_eq!(again.mark(0, &held), []);
         let marked = Span { losses: 1, ..held[0] };
-        assert_eq!(again.clone().take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), marked]]]));
+        assert_eq!(again.clone().take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), marked]]]));
         assert_eq!(schedule.mark(0, &[marked]), [Span { losses: 2, ..marked }]);
         assert_eq!(schedule.left(), 8);
         let mut returned = Schedule::new(10, 1, StepSize::Each(8));
-        let all = returned.take(&[1]).expect("a round");
+        let all = returned.take(&each::<1>()).expect("a round");
         returned.put_back(&all);
         assert_eq!(returned.mark(0, &[marked]).len(), 1);
         assert_eq!(returned.left(), 8);
-        assert_eq!(returned.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 8), span(8, 10)]]]));
-        assert_eq!(schedule.take(&[1]).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 6)]]]));
-        assert_eq!(schedule.take(&[1]).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![vec![span(6, 10)]]], true)));
+        assert_eq!(returned.take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 8), span(8, 10)]]]));
+        assert_eq!(schedule.take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 6)]]]));
+        assert_eq!(schedule.take(&each::<1>()).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![vec![span(6, 10)]]], true)));
     }
 
     #[test]
     fn what_is_not_taken_is_ahead_or_has_come_back() {
         let mut schedule = Schedule::new(20, 2, StepSize::Each(8));
-        schedule.take(&[1]);
+        schedule.take(&each::<1>());
         schedule.give_back(&[span(2, 4)], false);
         assert_eq!(schedule.not_taken(0, &[span(3, 6), span(7, 10)]), [span(3, 4), span(8, 10)]);
         assert_eq!(schedule.not_taken(1, &[span(3, 6)]), [span(3, 6)]);
-        schedule.take_some(20);
+        schedule.take_some(20, &Capacity::of(1));
         assert!(schedule.next_epoch());
         assert_eq!(schedule.not_taken(0, &[span(3, 6)]), []);
     }
@@ -543,7 +598,7 @@ mod tests {
             schedule.mark(1, &[Span { start: 4, end: 9, losses: 1 }]);
             let mut taken = Vec::new();
             let mut left = vec![schedule.left_of_all()];
-            while let Some(assignment) = schedule.take(&[1, 1]) {
+            while let Some(assignment) = schedule.take(&each::<2>()) {
                 taken.push(assignment.examples());
                 left.push(schedule.left_of_all());
             }
@@ -555,14 +610,14 @@ mod tests {
     #[test]
     fn what_is_put_back_is_taken_again_as_before() {
         let mut schedule = Schedule::new(9, 2, StepSize::Each(2));
-        schedule.take(&[1; 2]);
-        let before = schedule.take(&[1; 2]).expect("a round");
+        schedule.take(&each::<2>());
+        let before = schedule.take(&each::<2>()).expect("a round");
         schedule.put_back(&before);
-        assert_eq!(schedule.take(&[1; 2]).as_ref(), Some(&before));
-        let last = schedule.take(&[1; 2]).expect("a round");
+        assert_eq!(schedule.take(&each::<2>()).as_ref(), Some(&before));
+        let last = schedule.take(&each::<2>()).expect("a round");
         assert!(last.ends_epoch);
         schedule.put_back(&last);
-        assert_eq!(schedule.take(&[1; 2]), Some(last));
-        assert_eq!(schedule.take(&[1; 2]).map(|r| r.epoch), Some(1));
+        assert_eq!(schedule.take(&each::<2>()), Some(last));
+        assert_eq!(schedule.take(&each::<2>()).map(|r| r.epoch), Some(1));
     }
 }

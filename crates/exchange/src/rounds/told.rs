@@ -1,8 +1,9 @@
 //! What a run on many machines tells people and logs.
 
+use paceline_model::PartitionId;
 use serde::{Deserialize, Serialize};
 
-use super::{Assignment, Incarnation, Round, Span, ViewNumber};
+use super::{Assignment, Incarnation, MasterOptions, Round, Schedule, Span, ViewNumber};
 
 /// What a run tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,13 +100,8 @@ pub enum Told {
         /// Why.
         reason: String,
     },
-    /// There are too few members.
-    Waiting {
-        /// Members that are there.
-        members: usize,
-        /// Members that are needed.
-        needed: usize,
-    },
+    /// Somebody, or something, is waited for.
+    Waiting(Missing),
     /// No new rounds begin, or they do again.
     Paused(bool),
     /// A checkpoint could not be written.
@@ -123,6 +119,57 @@ impl Told {
         match was_ready {
             true => Told::WorkerLost { member, reason: reason.into() },
             false => Told::WorkerRefused { member, reason: format!("it was gone before it could take part: {reason}") },
+        }
+    }
+}
+
+/// What a run that cannot go on waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Missing {
+    /// There are too few members.
+    Members {
+        /// Members that are there.
+        members: usize,
+        /// Members that are needed.
+        needed: usize,
+    },
+    /// Nobody who is here holds these partitions, and nothing else is left to do.
+    Partitions(Vec<PartitionId>),
+}
+
+impl Missing {
+    pub(crate) fn of(options: &MasterOptions, members: usize, rest: &Schedule) -> Self {
+        let needed = options.min_workers.max(1);
+        match members >= needed && rest.is_partitioned() {
+            true => Self::Partitions(rest.partitions_left().1),
+            false => Self::Members { members, needed },
+        }
+    }
+
+    /// Why a run ends that has waited for so many seconds.
+    pub(crate) fn for_too_long(&self, seconds: u64) -> String {
+        match self {
+            Self::Members { members, needed } => format!(
+                "expected at least {needed} workers within {seconds} s, found {members}; start more, or ask for fewer with `--min-workers`"
+            ),
+            Self::Partitions(_) => {
+                format!("expected a worker that brings {} within {seconds} s, found none; start one", self.name())
+            }
+        }
+    }
+
+    /// What is waited for, in words.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Members { members, needed } => format!("{needed} workers, {members} are here"),
+            Self::Partitions(partitions) => match &partitions[..] {
+                [one] => format!("partition {one}"),
+                some => {
+                    let named: Vec<String> = some.iter().take(8).map(PartitionId::to_string).collect();
+                    let more = if some.len() > named.len() { ", …" } else { "" };
+                    format!("partitions {}{more}", named.join(", "))
+                }
+            },
         }
     }
 }

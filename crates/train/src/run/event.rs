@@ -83,6 +83,11 @@ pub enum Event {
         /// Workers that are needed.
         needed: usize,
     },
+    /// Nobody who is here has these partitions of the data, and nothing else is left to do.
+    WaitingForPartitions {
+        /// Which.
+        partitions: Vec<u32>,
+    },
     /// A worker has other data and may not take part, or was gone before it could.
     WorkerRefused {
         /// Who: its host and its number.

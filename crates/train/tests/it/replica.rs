@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use paceline_data::{Loader, LoaderOptions, OpenOptions, Source, Subset, open};
 use paceline_exchange::reduce;
-use paceline_exchange::rounds::{Assignment, Schedule, StepSize, Steps};
+use paceline_exchange::rounds::{Assignment, Capacity, Schedule, StepSize, Steps};
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Batch, Model, Progress, State};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output};
@@ -75,7 +75,7 @@ fn replica(network: &Network, mode: ReplicaMode, slots: usize) -> CoreReplica {
 
 fn rounds(steps: u64, members: usize) -> Vec<Assignment> {
     let mut schedule = Schedule::new(EXAMPLES as u64, EPOCHS, StepSize::Together(STEP as u64)).in_rounds_of(steps);
-    std::iter::from_fn(|| schedule.take(&vec![1; members])).collect()
+    std::iter::from_fn(|| schedule.take(&vec![Capacity::of(1); members])).collect()
 }
 
 fn of_member(assignment: &Assignment, member: usize) -> Steps {

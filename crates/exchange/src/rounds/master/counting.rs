@@ -58,7 +58,11 @@ impl Master {
 
     pub(super) fn is_done(&self) -> bool {
         let plan = self.plans.last();
-        plan.is_some_and(|plan| plan.first == self.counted + 1 && plan.assignment.is_none() && !plan.members.is_empty())
+        plan.is_some_and(|plan| {
+            let is_last = plan.first == self.counted + 1 && plan.assignment.is_none();
+            let is_done = plan.rest.is_done() || self.has(Planted::EndsWhenNobodyHoldsTheRest);
+            is_last && is_done && !plan.members.is_empty()
+        })
     }
 
     /// When nothing is left to do, or the end was asked for, the state of the last round is the model.
@@ -68,8 +72,15 @@ impl Master {
         }
         if self.saving.round() == self.counted {
             self.end(None);
-        } else if self.saving.newest().0 < self.counted && !self.last_state_asked {
-            self.last_state_asked = true;
+        } else if self.saving.newest().0 < self.counted {
+            self.ask_for_the_newest();
+        }
+    }
+
+    /// Asks for the state of the last round that counts, once.
+    pub(super) fn ask_for_the_newest(&mut self) {
+        if self.state_asked_of != Some(self.counted) {
+            self.state_asked_of = Some(self.counted);
             self.ask_for_state();
         }
     }

@@ -1,6 +1,7 @@
 //! The master's side of rounds: membership, views, what counts, checkpoints.
 
 mod counting;
+mod partitions;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -11,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
-use super::message::{DataProof, ToMaster, ToMember};
+use super::message::{ToMaster, ToMember};
 use crate::membership::{
-    Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason,
+    DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason,
 };
 use crate::planted::{Planted, has};
 
-use super::{Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber, number_of};
+use super::{Brings, Capacity, Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber, number_of};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
@@ -62,8 +63,8 @@ pub struct Master {
     saving: Saving,
     /// A state that has arrived for a round that is not counted yet.
     arrived: Option<(Round, Schedule)>,
-    /// Whether the newest view was asked for the last state.
-    last_state_asked: bool,
+    /// The round whose state the newest view was asked for, because it ends or goes.
+    state_asked_of: Option<Round>,
     /// Members that were lost or left; those that left are not to blame for what they held.
     gone: BTreeMap<Incarnation, bool>,
     /// A round, and members that it waited for too long: what they took in it comes back, unless they have contributed by now.
@@ -74,6 +75,8 @@ pub struct Master {
     edges: Edges,
     /// What asks for a new view.
     gathering: Gathering,
+    /// Nobody who is here holds what is left.
+    idle: Option<Waiting>,
     hold: Hold,
     /// The end was asked for when this round was the last that counted.
     stop_asked: Option<Round>,
@@ -95,12 +98,13 @@ impl Master {
             counted: round,
             saving: Saving::new(round, rest),
             arrived: None,
-            last_state_asked: false,
+            state_asked_of: None,
             gone: BTreeMap::new(),
             stragglers: (0, BTreeSet::new()),
             waited: BTreeMap::new(),
             edges: Edges::default(),
             gathering: Gathering::default(),
+            idle: None,
             hold: Hold::default(),
             stop_asked: None,
             actions: Vec::new(),
@@ -177,7 +181,8 @@ impl Master {
             self.repair(now);
             self.begin_if_all_are_frozen();
             self.save_again(now);
-            self.wait_for_enough(now);
+            self.let_go(now);
+            self.wait(now);
             self.set_timer(now);
         }
         std::mem::take(&mut self.actions)
@@ -239,15 +244,22 @@ impl Master {
         }
     }
 
-    fn admit(&mut self, member: Incarnation, data: DataProof, address: String, slots: Slots, now: Now) {
-        if let Some(reason) = self.options.data.differs(&data) {
+    fn admit(&mut self, member: Incarnation, data: Brings, address: String, slots: Slots, now: Now) {
+        if let Some(reason) = self.saving.rest().refuses(&data, self.options.data.as_ref()) {
             self.roster.remove(member);
             self.actions.push(MasterAction::Tell(Told::WorkerRefused { member, reason: reason.clone() }));
             self.actions.push(MasterAction::Refuse(member, reason));
             return;
         }
-        self.roster.admit(member, address, slots);
+        let held = match self.has(Planted::GivesWhatItDoesNotHold) {
+            true => self.saving.rest().everything().held,
+            false => data.held(),
+        };
+        self.roster.admit(member, address, Capacity { slots, held });
         self.actions.push(MasterAction::Tell(Told::WorkerJoined(member)));
+        if self.comes_too_late(member) {
+            return self.lose(member, DONE.into(), Fault::Goes, now);
+        }
         self.gathering.join(member, now, self.roster.gathers_for(GATHERED_FOR, &self.options, self.view));
     }
 
@@ -305,22 +317,11 @@ impl Master {
         }
     }
 
-    /// Says what a run waits for, and ends it when the limit has passed.
-    fn wait_for_enough(&mut self, now: Now) {
-        let (members, needed) = (self.roster.ready().len(), self.options.min_workers.max(1));
-        let Stage::Waiting(waiting) = &mut self.stage else { return };
-        match waiting.look(&self.options, members, now) {
-            Patience::Waits => {}
-            Patience::Tells => self.actions.push(MasterAction::Tell(Told::Waiting { members, needed })),
-            Patience::Over(error) => self.end(Some(error)),
-        }
-    }
-
     fn set_timer(&mut self, now: Now) {
         let silence = self.roster.next_silence(self.options.silence_limit);
         let waiting = match &self.stage {
             Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
-            _ => None,
+            _ => self.idle.as_ref().map(|idle| idle.next(&self.options, now)),
         };
         let hold = self.hold.timer(self.options.silence_limit);
         if let Some(at) =

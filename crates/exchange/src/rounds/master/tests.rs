@@ -1,4 +1,5 @@
 use super::*;
+use crate::rounds::message::DataProof;
 use crate::membership::THROUGH_THE_MASTER;
 use crate::rounds::StepSize;
 
@@ -23,12 +24,12 @@ fn master_that_expects(expected_workers: usize, members: u64) -> Master {
         waiting_told_every: 1000,
         stops_on_poison: false,
         overlap: false,
-        data: DATA,
+        data: Some(DATA),
     };
     let mut master = Master::new(options, 1, 0, Schedule::new(400, 1, StepSize::Each(2)), 0);
     for member in 1..=members {
         master.handle(MasterEvent::Joined(member), 0);
-        let ready = ToMaster::Ready { data: DATA, address: format!("host{member}"), was: None, slots: 1 };
+        let ready = ToMaster::Ready { data: Brings::Whole(DATA), address: format!("host{member}"), was: None, slots: 1 };
         says(&mut master, member, ready, 10 * member);
     }
     master
@@ -65,7 +66,7 @@ fn the_first_view_waits_for_those_who_are_expected() {
     master.handle(MasterEvent::Tick, 4000);
     assert_eq!(master.view().0, 0, "one more is expected");
     master.handle(MasterEvent::Joined(3), 4000);
-    let ready = ToMaster::Ready { data: DATA, address: "host3".into(), was: None, slots: 1 };
+    let ready = ToMaster::Ready { data: Brings::Whole(DATA), address: "host3".into(), was: None, slots: 1 };
     says(&mut master, 3, ready, 4010);
     master.handle(MasterEvent::Tick, 4110);
     assert_eq!(master.view().0, 1, "all are here");
@@ -82,7 +83,7 @@ fn the_first_view_begins_without_those_who_do_not_come() {
     assert_eq!(begin(&mut master, 2, 5020).len(), 2);
     // Whoever comes later is waited for no longer than others.
     master.handle(MasterEvent::Joined(3), 6000);
-    let ready = ToMaster::Ready { data: DATA, address: "host3".into(), was: None, slots: 1 };
+    let ready = ToMaster::Ready { data: Brings::Whole(DATA), address: "host3".into(), was: None, slots: 1 };
     says(&mut master, 3, ready, 6010);
     master.handle(MasterEvent::Tick, 6110);
     assert_eq!(master.view().0, 2);

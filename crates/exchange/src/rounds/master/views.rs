@@ -97,7 +97,7 @@ impl Master {
             true => arrange(&before.members, &members, &holders, |a, b| self.edges.are_relayed(a, b)),
             false => members,
         };
-        let crew: Vec<_> = members.iter().map(|member| (*member, self.roster.slots(*member))).collect();
+        let crew: Vec<_> = members.iter().map(|member| (*member, self.roster.capacity(*member))).collect();
         let mut plan = before.change(self.view, &crew, first, &void, blame);
         if self.has(Planted::ForgetsTheLostSlice) {
             plan.rest = before.at(first).1;
@@ -139,7 +139,7 @@ impl Master {
         self.done = holders.iter().map(|member| (*member, state)).collect();
         self.plans.push(plan);
         self.stage = Stage::Running;
-        self.last_state_asked = false;
+        self.state_asked_of = None;
         if !self.has(Planted::PublishesAnAbortedRound) {
             self.drop_arrived(|round| round > state);
         }

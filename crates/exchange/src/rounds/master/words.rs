@@ -27,8 +27,8 @@ pub struct MasterOptions {
     pub stops_on_poison: bool,
     /// Whether members compute the next round while the last one is summed.
     pub overlap: bool,
-    /// What every worker must prove to have.
-    pub data: DataProof,
+    /// What every worker must prove to have; none where data lives in partitions, which the schedule knows.
+    pub data: Option<DataProof>,
 }
 
 /// What an operator may ask for.

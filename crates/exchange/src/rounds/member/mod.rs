@@ -454,14 +454,14 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::super::plan::Blame;
-    use super::super::{Schedule, StepSize};
+    use super::super::{Capacity, Schedule, StepSize};
     use super::*;
 
     #[test]
     fn who_is_slow_is_not_asked_again_and_who_is_silent_is() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 2, 1, 0);
         let plan = Plan::begin(0, 5, Schedule::new(40, 1, StepSize::Each(2)));
-        let plan = plan.change(1, &[(1, 1), (2, 1)], 5, &[], |_| Blame::Nothing);
+        let plan = plan.change(1, &[(1, Capacity::of(1)), (2, Capacity::of(1))], 5, &[], |_| Blame::Nothing);
         let view =
             ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![(1, "a".into())], holders: vec![1] };
         let asks = |actions: &[MemberAction]| {
@@ -485,7 +485,7 @@ mod tests {
     fn a_state_that_is_asked_for_while_a_step_is_taken_alone_is_that_behind_the_step() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
-        let plan = plan.change(1, &[(1, 1)], 1, &[], |_| Blame::Nothing);
+        let plan = plan.change(1, &[(1, Capacity::of(1))], 1, &[], |_| Blame::Nothing);
         let view = ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);
         member.handle(MemberEvent::MasterSaid(1, view), 0);
@@ -509,7 +509,7 @@ mod tests {
     fn a_state_is_given_once_for_every_link() {
         let mut member = Member::new(MemberOptions::within(60_000, 5), 1, 1, 0);
         let plan = Plan::begin(0, 1, Schedule::new(40, 1, StepSize::Each(2)));
-        let plan = plan.change(1, &[(1, 1), (2, 1)], 1, &[], |_| Blame::Nothing);
+        let plan = plan.change(1, &[(1, Capacity::of(1)), (2, Capacity::of(1))], 1, &[], |_| Blame::Nothing);
         let view =
             ToMember::View { plan: Box::new(PlanChange::whole(&plan)), peers: vec![(2, "b".into())], holders: vec![] };
         member.handle(MemberEvent::MasterSaid(1, ToMember::Prepare { view: 1 }), 0);

@@ -34,14 +34,14 @@ impl Member {
     pub(super) fn work_on(&mut self) {
         let place = |plan: &Plan| plan.members.iter().position(|member| *member == self.me);
         let Some((place, plan)) = self.plan.as_ref().and_then(|plan| Some((place(plan)?, plan))) else { return };
-        let (slots, mut rest) = (&plan.slots, plan.rest.clone());
+        let (crew, mut rest) = (&plan.crew, plan.rest.clone());
         let (assignment, round, course) = match (&self.work, &plan.assignment) {
             (None, Some(assignment)) => {
-                let course = if slots.len() == 1 { Course::Alone } else { Course::Contributed };
+                let course = if crew.len() == 1 { Course::Alone } else { Course::Contributed };
                 (assignment.clone(), self.round(), course)
             }
             (Some(work), _) if self.options.overlap && work.is_done && self.ahead.is_none() => {
-                let Some(assignment) = rest.take(slots) else { return };
+                let Some(assignment) = rest.take(crew) else { return };
                 (assignment, work.round + 1, Course::Ahead)
             }
             _ => return,
@@ -51,7 +51,7 @@ impl Member {
             iteration: assignment.iteration,
             slice: assignment.slices.swap_remove(place),
         };
-        let (steps, next) = (of_mine(assignment), rest.take(slots).map(of_mine));
+        let (steps, next) = (of_mine(assignment), rest.take(crew).map(of_mine));
         self.works += 1;
         let work = Work { number: self.works, round, slice: steps.slice.clone(), course, is_done: false };
         *(if course == Course::Ahead { &mut self.ahead } else { &mut self.work }) = Some(work);
@@ -243,7 +243,7 @@ impl Member {
         self.has_result = has_result;
         let ended = self.assignment().is_some_and(|assignment| assignment.ends_epoch);
         let Some(plan) = &mut self.plan else { return };
-        (plan.first, plan.assignment) = (round + 1, plan.rest.take(&plan.slots));
+        (plan.first, plan.assignment) = (round + 1, plan.rest.take(&plan.crew));
         let is_first = plan.members[0] == self.me;
         self.tell(ToMaster::Done { view, round });
         if is_first && (ended || self.options.save_every.is_some_and(|every| round.is_multiple_of(every))) {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::message::{DataProof, ToMaster, ToMember, ToPeer};
+use super::super::message::{ToMaster, ToMember, ToPeer};
 use crate::membership::{MESH_LIMIT, Paths};
-use crate::rounds::{Incarnation, Now, Round, Schedule, Slice, Slots, StepSize, Term, ViewNumber};
+use crate::rounds::{Brings, Incarnation, Now, Round, Schedule, Slice, Slots, StepSize, Term, ViewNumber};
 use crate::sharing::{Act, Happened};
 
 /// Counts what a member computes.
@@ -73,8 +73,8 @@ impl MemberOptions {
 pub enum MemberEvent {
     /// The data is there.
     DataRead {
-        /// Proves that it is the same as everybody's.
-        data: DataProof,
+        /// What there is of it here, with what proves that it is the same as everybody's.
+        data: Brings,
         /// Where peers connect to.
         address: String,
         /// Who this process was before.

@@ -2,7 +2,7 @@
 
 use super::super::message::Order;
 use super::{Holding, Incarnation, Lease, Mark, Master, Planted, Stage, Told};
-use crate::rounds::{Part, Slots, Span};
+use crate::rounds::{Capacity, Part, Span, slots_of};
 
 impl Master {
     /// Another member, or all others, hold what a member has done up to here.
@@ -50,7 +50,6 @@ impl Master {
             }
         }
         self.end_if_done();
-        self.ask_for_state();
     }
 
     fn grant(&mut self) {
@@ -65,12 +64,17 @@ impl Master {
             // Short leases near the end, so that nobody waits long for the last one.
             let part = self.part_of(member);
             let batch = self.sharing.share.each(part);
-            let fair = (self.schedule.left() / 2 * part.own / part.all).next_multiple_of(batch);
+            let capacity = self.roster.capacity(member);
+            let fair = match self.schedule.is_partitioned() {
+                true => self.schedule.left_for(&capacity) / 2,
+                false => self.schedule.left() / 2 * part.own / part.all,
+            };
+            let fair = fair.next_multiple_of(batch);
             // What one that is lost held does not exceed a whole lease; one that is alone has nobody to hold its messages.
             let out = if self.members.len() == 1 { 0 } else { self.examples_out(member) };
             let most = batch.saturating_mul(self.sharing.steps_per_lease).saturating_sub(out).max(batch);
             let wanted = fair.clamp(batch, most);
-            let Some(spans) = self.schedule.take_some(wanted) else { return };
+            let Some(spans) = self.schedule.take_some(wanted, &capacity) else { continue };
             let (id, epoch, iteration) = (self.next_lease + 1, self.schedule.epoch(), self.schedule.steps());
             let lease = Lease { id, epoch, spans, iteration };
             if lease.is_suspect() && self.is_out(member, |_| true) {
@@ -94,23 +98,23 @@ impl Master {
     }
 
     /// Examples that a member was given and nobody else is known to hold.
-    fn examples_out(&self, member: Incarnation) -> u64 {
+    pub(super) fn examples_out(&self, member: Incarnation) -> u64 {
         let Some(Holding { leases, one, .. }) = self.holdings.get(&member) else { return 0 };
         leases.iter().map(|lease| lease.examples() - lease.done_at(*one)).sum()
     }
 
-    fn slots(&self) -> Vec<Slots> {
-        self.members.iter().map(|member| self.roster.slots(*member)).collect()
+    fn crew(&self) -> Vec<Capacity> {
+        self.members.iter().map(|member| self.roster.capacity(*member)).collect()
     }
 
     /// What a member takes of a step of those who are there.
     fn part_of(&self, member: Incarnation) -> Part {
-        Part::of(&self.slots(), self.members.iter().position(|of| *of == member))
+        Part::of(&self.crew(), self.members.iter().position(|of| *of == member))
     }
 
     /// Examples of a step of all of them.
     pub(super) fn step(&self) -> u64 {
-        self.sharing.share.together(self.slots().into_iter().map(u64::from).sum())
+        self.sharing.share.together(slots_of(&self.crew()))
     }
 
     /// An epoch ends when all of it is counted and every member holds every message about it.

@@ -1,6 +1,7 @@
 //! The master's side of `shared`: membership, cuts, leases, what counts, checkpoints.
 
 mod leases;
+mod partitions;
 mod saving;
 #[cfg(test)]
 mod tests;
@@ -13,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
 use crate::membership::{
-    Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Patience, Roster, Saving, Waiting, add_reason,
+    DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason,
 };
 use crate::planted::{Planted, has};
-use crate::rounds::message::{DataProof, ToMaster, ToMember};
+use crate::rounds::message::{ToMaster, ToMember};
 use crate::rounds::{
-    Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots, StepSize, Term, Told,
+    Brings, Capacity, Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots, StepSize, Term, Told,
     ViewNumber, number_of,
 };
 
@@ -120,6 +121,8 @@ pub struct Master {
     /// What asks for a new view.
     gathering: Gathering,
     is_done: bool,
+    /// Nobody who is here holds what is left.
+    idle: Option<Waiting>,
     hold: Hold,
     /// The end was asked for when so many examples counted.
     stop_asked: Option<Round>,
@@ -162,6 +165,7 @@ impl Master {
             edges: Edges::default(),
             gathering: Gathering::default(),
             is_done: false,
+            idle: None,
             hold: Hold::default(),
             stop_asked: None,
             actions: Vec::new(),
@@ -247,8 +251,10 @@ impl Master {
             self.actions.extend(self.saving.try_again(now));
             self.begin_when_gathered(now);
             self.begin_if_all_have_answered(now);
-            self.wait_for_enough(now);
             self.go_on();
+            self.let_go(now);
+            self.wait(now);
+            self.ask_for_state();
             self.set_timer(now);
         }
         std::mem::take(&mut self.actions)
@@ -326,23 +332,30 @@ impl Master {
     fn admit(
         &mut self,
         member: Incarnation,
-        data: DataProof,
+        data: Brings,
         address: String,
         was: Option<Incarnation>,
         slots: Slots,
         now: Now,
     ) {
-        if let Some(reason) = self.options.data.differs(&data) {
+        if let Some(reason) = self.schedule.refuses(&data, self.options.data.as_ref()) {
             self.roster.remove(member);
             self.tell(Told::WorkerRefused { member, reason: reason.clone() });
             self.actions.push(MasterAction::Refuse(member, reason));
             return;
         }
-        self.roster.admit(member, address, slots);
+        let held = match self.has(Planted::GivesWhatItDoesNotHold) {
+            true => self.schedule.everything().held,
+            false => data.held(),
+        };
+        self.roster.admit(member, address, Capacity { slots, held });
         if let Some(was) = was {
             self.former.insert(member, was);
         }
         self.tell(Told::WorkerJoined(member));
+        if self.comes_too_late(member) {
+            return self.lose(member, DONE.into(), Fault::Goes, now);
+        }
         match self.view {
             // Those who come at about the same time begin together.
             0 => {
@@ -420,17 +433,6 @@ impl Master {
         }
     }
 
-    /// Says what a run waits for, and ends it when the limit has passed.
-    fn wait_for_enough(&mut self, now: Now) {
-        let (members, needed) = (self.roster.ready().len(), self.options.min_workers.max(1));
-        let Stage::Waiting(waiting) = &mut self.stage else { return };
-        match waiting.look(&self.options, members, now) {
-            Patience::Waits => {}
-            Patience::Tells => self.tell(Told::Waiting { members, needed }),
-            Patience::Over(error) => self.end(Some(error)),
-        }
-    }
-
     fn end(&mut self, error: Option<String>) {
         if self.stage == Stage::Ended {
             return;
@@ -446,7 +448,7 @@ impl Master {
     fn set_timer(&mut self, now: Now) {
         let waiting = match &self.stage {
             Stage::Waiting(waiting) => Some(waiting.next(&self.options, now)),
-            _ => None,
+            _ => self.idle.as_ref().map(|idle| idle.next(&self.options, now)),
         };
         let gathered = self.gathers_until.filter(|at| self.view == 0 && now < *at);
         let silence = self.roster.next_silence(self.options.silence_limit);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rounds::message::DataProof;
 
 const DATA: DataProof = DataProof { examples: 40, fingerprint: 7 };
 
@@ -13,7 +14,7 @@ fn master() -> Master {
         waiting_told_every: 1000,
         stops_on_poison: false,
         overlap: false,
-        data: DATA,
+        data: Some(DATA),
     };
     let sharing = SharingOptions { share: StepSize::Each(2), steps_per_lease: 2, save_every: None };
     Master::new(options, sharing, 1, 0, Schedule::new(40, 1, StepSize::Each(2)), 0)
@@ -28,7 +29,7 @@ fn three() -> Master {
     let mut master = master();
     for member in 1..=3 {
         master.handle(MasterEvent::Joined(member), 0);
-        let ready = ToMaster::Ready { data: DATA, address: String::new(), was: None, slots: 1 };
+        let ready = ToMaster::Ready { data: Brings::Whole(DATA), address: String::new(), was: None, slots: 1 };
         master.handle(MasterEvent::Said(member, ready), 0);
     }
     master.handle(MasterEvent::Tick, FIRST_GATHERED_FOR);
@@ -98,7 +99,7 @@ fn takes_fewer_examples(less: u64) {
     let mut master = three();
     let rest_of = |examples| {
         let mut rest = Schedule::new(40, 1, StepSize::Each(2));
-        rest.take_some(examples);
+        rest.take_some(examples, &Capacity::of(1));
         rest
     };
     let member = 1;

@@ -6,7 +6,7 @@ use super::super::message::{Order, Sharing};
 use super::{Have, Holding, Holds, Incarnation, Lost, Mark, Master, Now, Sequence, Stage, Told, ViewNumber};
 use crate::membership::{Crew, Due, Fault, Waiting, arrange, donors_of, neighbours};
 use crate::planted::Planted;
-use crate::rounds::{Slots, Span, number_of, poison};
+use crate::rounds::{Capacity, Span, number_of, poison};
 
 /// Cuts that are remembered for members that come back.
 const CUTS_KEPT: usize = 64;
@@ -123,9 +123,9 @@ impl Master {
                 return;
             }
         }
-        let slots: Vec<Slots> = members.iter().map(|member| self.roster.slots(*member)).collect();
-        let whole = Crew::change((0, &[]), &members, &slots);
-        let change = Crew::change((self.begun, &self.members), &members, &slots);
+        let crew: Vec<Capacity> = members.iter().map(|member| self.roster.capacity(*member)).collect();
+        let whole = Crew::change((0, &[]), &members, &crew);
+        let change = Crew::change((self.begun, &self.members), &members, &crew);
         for (place, member) in members.iter().enumerate() {
             let is_known = holds[member].knows == self.begun || self.has(Planted::TakesTheLastPlanForKnown);
             let was = self.former.get(member).copied();

@@ -45,8 +45,8 @@ impl Member {
         if self.sharing.as_ref().is_some_and(|old| old.view == sharing.view) {
             return;
         }
-        let known = self.sharing.as_ref().map(|known| (known.view, &self.members[..], &self.slots[..]));
-        let Some((members, slots)) = sharing.crew.resolve(known) else { return self.end(DOES_NOT_FIT.into(), true) };
+        let known = self.sharing.as_ref().map(|known| (known.view, &self.members[..], &self.crew[..]));
+        let Some((members, crew)) = sharing.crew.resolve(known) else { return self.end(DOES_NOT_FIT.into(), true) };
         let Some(paths) = Paths::of(&members, self.me, self.options.mesh_limit) else { return };
         let (view, round) = (sharing.view, sharing.round);
         self.actions.push(MemberAction::Begin { view, members: members.clone(), round });
@@ -73,7 +73,7 @@ impl Member {
             known.asked_at = None;
         }
         let place = members.iter().position(|member| *member == self.me);
-        self.act(Act::Count(Part::of(&slots, place)));
+        self.act(Act::Count(Part::of(&crew, place)));
         self.actions.push(MemberAction::Connect(peers.clone()));
         if self.has_state() {
             for (lost, cut, holder) in &sharing.cuts {
@@ -90,7 +90,7 @@ impl Member {
                 self.have = members.iter().map(|member| (*member, Have::default())).collect();
             }
         }
-        (self.sharing, self.members, self.slots) = (Some(sharing), members, slots);
+        (self.sharing, self.members, self.crew) = (Some(sharing), members, crew);
         self.paths = Some(paths);
         self.begin_tree();
         // Links may have stood before the view: what was said there was of no use then.

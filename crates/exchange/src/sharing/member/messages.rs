@@ -256,7 +256,7 @@ mod tests {
     use super::super::{Happened, Mark, MemberAction, MemberEvent, MemberOptions, Report, ToMaster, ToMember, ToPeer};
     use super::*;
     use crate::membership::Crew;
-    use crate::rounds::Span;
+    use crate::rounds::{Capacity, Span};
 
     fn order(member: &mut Member, order: Order) -> Vec<MemberAction> {
         member.handle(MemberEvent::MasterSaid(1, ToMember::Sharing(order)), 1)
@@ -267,7 +267,7 @@ mod tests {
         let cut = |lost: &Incarnation| (*lost, Have::default(), 1);
         let sharing = Sharing {
             view,
-            crew: Crew::change((0, &[]), members, &vec![1; members.len()]),
+            crew: Crew::change((0, &[]), members, &vec![Capacity::of(1); members.len()]),
             peers: members.iter().filter(|member| **member != 1).map(|member| (*member, "a".into())).collect(),
             begins_anew: view == 1,
             cuts: lost.iter().map(cut).collect(),

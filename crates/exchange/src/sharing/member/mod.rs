@@ -16,7 +16,7 @@ use super::{Have, Lease, Mark, Sequence};
 use crate::membership::{Paths, Touch};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember, ToPeer};
-use crate::rounds::{Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Slots, Term, ViewNumber};
+use crate::rounds::{Capacity, Incarnation, MemberAction, MemberEvent, MemberOptions, Now, Part, Term, ViewNumber};
 use tree::{Edge, Gap};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,9 +103,9 @@ pub struct Member {
     /// The newest view that was prepared or began.
     view: ViewNumber,
     sharing: Option<Sharing>,
-    /// The members of that view, and their slots.
+    /// The members of that view, and what they can take.
     members: Vec<Incarnation>,
-    slots: Vec<Slots>,
+    crew: Vec<Capacity>,
     peers: BTreeMap<Incarnation, Peer>,
     /// Who is linked with whom in it.
     paths: Option<Paths>,
@@ -173,7 +173,7 @@ impl Member {
             view: 0,
             sharing: None,
             members: Vec::new(),
-            slots: Vec::new(),
+            crew: Vec::new(),
             peers: BTreeMap::new(),
             paths: None,
             edges: BTreeMap::new(),

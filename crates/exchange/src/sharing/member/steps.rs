@@ -55,7 +55,7 @@ impl Member {
 
     /// Examples of a step.
     fn batch(&self) -> u64 {
-        self.options.share.each(Part::of(&self.slots, self.place()))
+        self.options.share.each(Part::of(&self.crew, self.place()))
     }
 
     /// Examples of leases that were not asked for.
