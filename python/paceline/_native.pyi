@@ -48,6 +48,9 @@ class Source:
         weights: NDArray[np.float32] | None = None,
         images: bool = False,
     ) -> Source: ...
+    @staticmethod
+    def partitions(notes: list[str]) -> Source: ...
+    def describe(self, /, partition: int) -> str: ...
     def __len__(self, /) -> int: ...
     @property
     def shape(self, /) -> list[int]: ...
@@ -99,6 +102,7 @@ class Run:
         name: str,
         output: _Path,
         is_json: bool = True,
+        settings: list[str] = ...,
         given: dict[str, Source] | None = None,
         listen: str = "127.0.0.1:0",
         advertise: str | None = None,
@@ -127,6 +131,8 @@ class Run:
         join: str | None = None,
         coordinator: str | None = None,
         given: dict[str, Source] | None = None,
+        held: dict[int, Source] | None = None,
+        epoch: int | None = None,
         slots: int = 1,
         token: str | None = None,
         listen: str | None = None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -123,6 +124,18 @@ class Master(_Process):
         super().__init__(run)
         self._address: Event | None = None
 
+    @classmethod
+    def of_job(cls, path: str | PathLike[str], *, settings: Iterable[str] = (), **options: Any) -> Self:
+        """Leads the job of a file; its data is what workers can open by the same names. `options` are those of `Run.master`."""
+        file = Path(path)
+        master = cls.__new__(cls)
+        is_json = file.suffix == ".json"
+        text = file.read_text(encoding="utf-8")
+        run = _native.Run.master(text, name=file.stem, is_json=is_json, settings=list(settings), **options)
+        _Process.__init__(master, run)
+        master.given, master._address = {}, None
+        return master
+
     @property
     def join(self) -> str:
         """What workers are given to join: an address on this machine, or the join string."""
@@ -137,7 +150,11 @@ class Master(_Process):
 
 
 class Worker(_Process):
-    """Lends cores of this process to a master: `paceline worker` as an object."""
+    """Lends cores of this process to a master: `paceline worker` as an object.
+
+    Where the data of a run lives with its workers, `partitions` are those that this one has, by number. With an `epoch`, from 0, they are
+    here for that one only, and the worker goes when nothing of them is left in it.
+    """
 
     def __init__(
         self,
@@ -146,6 +163,8 @@ class Worker(_Process):
         coordinator: str | None = None,
         train: Any = None,
         test: Any = None,
+        partitions: Mapping[int, Any] | None = None,
+        epoch: int | None = None,
         slots: int = 1,
         token: str | None = None,
         listen: str | None = None,
@@ -159,6 +178,8 @@ class Worker(_Process):
             join=join,
             coordinator=coordinator,
             given=given,
+            held={number: as_data(what)._source for number, what in (partitions or {}).items()},
+            epoch=epoch,
             slots=slots,
             token=token,
             listen=listen,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
@@ -121,6 +121,15 @@ class Data:
                 targets = np.concatenate([each.numbers().reshape(len(rows), -1) for each in found], axis=1)
         weights = None if weight is None else columns[weight].numbers()
         return cls.from_arrays(rows, targets, weights=weights, classes=classes, task=task)
+
+    @classmethod
+    def of_partitions(cls, notes: Iterable[str]) -> Data:
+        """Data that lives with workers, from the notes of all its partitions: what a master leads on that has none of it."""
+        return cls(_native.Source.partitions(list(notes)))
+
+    def describe(self, partition: int) -> str:
+        """The note of the partition that this is, as JSON: count, fingerprint, columns, and what normalisers need."""
+        return self._source.describe(partition)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use paceline::data::OpenOptions;
+use paceline::data::{OpenOptions, PartitionSource};
 use paceline::train::{IfFound, Job, Outcome, Stop, panic_message};
 use paceline_cluster::trust::{JoinString, Token};
 use paceline_cluster::wire::JobText;
@@ -90,7 +90,7 @@ impl Run {
     /// Leads the run of a job, given as the text of a job file, that workers on this and other machines train.
     #[staticmethod]
     #[pyo3(signature = (
-        job, *, name, output, is_json=true, given=None, listen="127.0.0.1:0", advertise=None, coordinator=None, token=None,
+        job, *, name, output, is_json=true, settings=Vec::new(), given=None, listen="127.0.0.1:0", advertise=None, coordinator=None, token=None,
         identity=None, tls=None, min_workers=1, expected_workers=0, expected_within=10.0, mesh_limit=16, waiting_limit=600.0, silence_limit=5.0, straggler_limit=None,
         stops_on_poison=false, status=None, status_token=None, restart=false, cache=None, offline=false, root=None
     ))]
@@ -100,6 +100,7 @@ impl Run {
         name: String,
         output: PathBuf,
         is_json: bool,
+        settings: Vec<String>,
         given: Option<&Bound<'_, PyDict>>,
         listen: &str,
         advertise: Option<String>,
@@ -122,7 +123,7 @@ impl Run {
         offline: bool,
         root: Option<PathBuf>,
     ) -> PyResult<Self> {
-        Job::from_text(&job, is_json, &name, "the job", &[]).map_err(of_train)?;
+        Job::from_text(&job, is_json, &name, "the job", &settings).map_err(of_train)?;
         let options = LeadOptions {
             tls: tls.unwrap_or(!is_loopback(listen)?),
             listen: listen.to_owned(),
@@ -151,7 +152,7 @@ impl Run {
             restarts: restart,
             open: OpenOptions { given: sources(given)?, ..options(cache, offline, root) },
         };
-        let text = JobText { name, text: job, is_json, settings: Vec::new() };
+        let text = JobText { name, text: job, is_json, settings };
         let stop = Stop::default();
         let asked = stop.clone();
         Ok(Self::start(stop, move |events| {
@@ -168,7 +169,7 @@ impl Run {
     /// Lends this process to a master, at an address, by its join string, or where a ZooKeeper says.
     #[staticmethod]
     #[pyo3(signature = (
-        *, join=None, coordinator=None, given=None, slots=1, token=None, listen=None, advertise=None, patience=60.0, cache=None,
+        *, join=None, coordinator=None, given=None, held=None, epoch=None, slots=1, token=None, listen=None, advertise=None, patience=60.0, cache=None,
         offline=false, root=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "what the command line has as options")]
@@ -176,6 +177,8 @@ impl Run {
         join: Option<&str>,
         coordinator: Option<String>,
         given: Option<&Bound<'_, PyDict>>,
+        held: Option<&Bound<'_, PyDict>>,
+        epoch: Option<u64>,
         slots: u32,
         token: Option<&str>,
         listen: Option<String>,
@@ -200,7 +203,7 @@ impl Run {
             slots: slots.clamp(1, MOST_SLOTS),
             advertise,
             plain_off_loopback: false,
-            open: OpenOptions { given: sources(given)?, ..options(cache, offline, root) },
+            open: OpenOptions { given: sources(given)?, held: partitions(held, epoch)?, ..options(cache, offline, root) },
             record: None,
             keep_state: None,
             patience: seconds("patience", 0.0, patience)?,
@@ -313,4 +316,14 @@ fn sources(given: Option<&Bound<'_, PyDict>>) -> PyResult<BTreeMap<String, Arc<d
             Ok((name.extract::<String>()?, source))
         })
         .collect()
+}
+
+/// Partitions by their numbers; all of them for one epoch, or for good.
+fn partitions(held: Option<&Bound<'_, PyDict>>, epoch: Option<u64>) -> PyResult<BTreeMap<u32, (PartitionSource, Option<u64>)>> {
+    let Some(held) = held else { return Ok(BTreeMap::new()) };
+    let partition = |(number, source): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let source = source.cast::<Source>()?.get().inner.clone();
+        Ok((number.extract::<u32>()?, (PartitionSource::Open(source), epoch)))
+    };
+    held.iter().map(partition).collect()
 }

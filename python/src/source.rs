@@ -1,10 +1,13 @@
 //! Data: from arrays that Python holds, or by its specification.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use paceline::data::{self, Arrays, ExampleShape, NormaliserKind, OpenOptions, TargetShape, inspect};
+use paceline::data::{
+    self, Arrays, ExampleShape, NormaliserKind, OpenOptions, PartitionNote, PartitionNotes, Partitions, TargetShape, inspect,
+};
 use paceline::model::{Batch, Targets};
 use pyo3::prelude::*;
 
@@ -79,6 +82,22 @@ impl Source {
             }
         });
         Ok(Self { inner: Arc::new(made.map_err(|error| of_data(&error))?) })
+    }
+
+    /// Data that lives with workers, from the notes of all its partitions.
+    #[staticmethod]
+    fn partitions(notes: Vec<String>) -> PyResult<Self> {
+        let note = |text: &String| serde_json::from_str::<PartitionNote>(text);
+        let notes = notes.iter().map(note).collect::<Result<Vec<_>, _>>();
+        let notes = notes.map_err(|error| SettingError::new_err(format!("this is not the note of a partition: {error}")))?;
+        let made = PartitionNotes::merge(notes).and_then(|notes| Partitions::new(notes, BTreeMap::new()));
+        Ok(Self { inner: Arc::new(made.map_err(|error| of_data(&error))?) })
+    }
+
+    /// The note of a partition that these examples are, for a master that does not have them.
+    fn describe(&self, py: Python<'_>, partition: u32) -> PyResult<String> {
+        let note = py.detach(|| PartitionNote::of(partition, &*self.inner)).map_err(|error| of_data(&error))?;
+        Ok(serde_json::to_string(&note).expect("words and numbers can be written"))
     }
 
     fn __len__(&self) -> usize {

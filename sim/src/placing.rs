@@ -22,7 +22,7 @@ impl Placing {
     /// Of a seed, and the work of so many epochs.
     pub(crate) fn of(seed: u64, whole: Schedule) -> (Self, Schedule) {
         // A stream of its own: histories of other seeds stay as they were.
-        let mut random = Random::new(seed ^ 0x91ac_e5);
+        let mut random = Random::new(seed ^ 0x0091_ace5);
         let placing = match random.within(0, 8) {
             0 => Self::WithWorkers,
             1 => Self::Passing,
@@ -69,7 +69,8 @@ impl World {
                 let left: Vec<Held> = left.into_iter().map(of_epoch).collect();
                 let free: Vec<Held> = left.iter().copied().filter(is_free).collect();
                 let any = everything.iter().map(|held| of_epoch(held.partition)).collect::<Vec<Held>>();
-                let some = self.random.pick(&free).or_else(|| self.random.pick(&left)).or_else(|| self.random.pick(&any));
+                let some =
+                    self.random.pick(&free).or_else(|| self.random.pick(&left)).or_else(|| self.random.pick(&any));
                 some.into_iter().collect()
             }
         }

@@ -27,7 +27,7 @@ pub(crate) struct Store {
 
 /// What a master has written.
 pub(crate) enum Written {
-    Checkpoint(String, Checkpoint),
+    Checkpoint(String, Box<Checkpoint>),
     Model(Option<State>),
 }
 
@@ -35,7 +35,7 @@ impl Store {
     /// A file is there when all of it is on the disk: what a master leaves behind that dies before is not read.
     pub(crate) fn take(&mut self, written: Written) {
         match written {
-            Written::Checkpoint(path, checkpoint) => drop(self.files.insert(path, checkpoint)),
+            Written::Checkpoint(path, checkpoint) => drop(self.files.insert(path, *checkpoint)),
             Written::Model(model) => self.model = model,
         }
     }
@@ -76,7 +76,7 @@ impl World {
             return Answer::Loaded(Err(CoordinationError::Lost { reason: Loss::NeverLed }.into()));
         };
         let Checkpoint { run, round, rest, is_finished, judged, state, .. } = checkpoint;
-        Answer::Loaded(Ok(Begun {
+        Answer::Loaded(Ok(Box::new(Begun {
             run,
             round,
             rest,
@@ -85,7 +85,7 @@ impl World {
             path: Some(PathBuf::from(path)),
             is_finished,
             remark: None,
-        }))
+        })))
     }
 
     /// Whatever the disk does: a run may go back to any state that its master holds. One that is tried again was looked at when it was
@@ -124,7 +124,7 @@ impl World {
         } else {
             let path = format!("checkpoint-{}-{round}", checkpoint.term);
             let saved = Answer::Saved(round, Ok(PathBuf::from(&path)));
-            Happening::Written(Box::new(Written::Checkpoint(path, checkpoint)), saved)
+            Happening::Written(Box::new(Written::Checkpoint(path, Box::new(checkpoint))), saved)
         };
         self.after(delay, pid, happening);
     }

@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Tell what would stop a run on this machine
     Doctor(Doctor),
+    /// Train a job on a Spark cluster, without a line of Python
+    Submit(Submit),
 }
 
 #[derive(Args)]
@@ -182,6 +184,9 @@ pub(crate) struct Worker {
     /// Files that the job names are read below this folder only [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub data_root: Option<PathBuf>,
+    /// A partition of the data that this worker has, where a job's data lives with its workers; may be given again
+    #[arg(long = "partition", value_name = "NUMBER=SOURCE")]
+    pub partitions: Vec<String>,
     /// Write what the rules were told and decided to this file, to replay it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -311,6 +316,22 @@ pub(crate) enum Data {
         #[command(flatten)]
         cache: Cache,
     },
+    /// Note what a partition of the data holds, for a master that does not have it
+    Describe {
+        /// The source that a worker will bring, such as `csv:mine.csv?label=kind`
+        source: String,
+        /// The number of the partition, from 0
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..i64::from(paceline::model::MOST_PARTITIONS)))]
+        partition: u32,
+        /// The folder for the note; one with the notes of all partitions is the `data.train` of a job, as `partitions:FOLDER`
+        #[arg(long, value_name = "FOLDER")]
+        output: PathBuf,
+        /// The note of another partition: columns, classes and means of that one hold for this one, too
+        #[arg(long, value_name = "NOTE")]
+        like: Option<PathBuf>,
+        #[command(flatten)]
+        cache: Cache,
+    },
     /// Write a source into files that other tools read
     Export {
         /// The source, such as `digits:`
@@ -363,6 +384,50 @@ pub(crate) struct Status {
 
 #[derive(Args)]
 pub(crate) struct Doctor {
+    /// Look at a Spark cluster instead, such as spark://host:7077: what its executors have, and what they lack
+    #[arg(long, value_name = "MASTER")]
+    pub spark: Option<String>,
+    #[command(flatten)]
+    pub with: Spark,
     #[command(flatten)]
     pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Submit {
+    /// The job file, TOML or JSON; its data must be seen under the same names by the driver and by every executor
+    pub job: PathBuf,
+    /// The master of the Spark cluster: spark://host:7077, yarn, k8s://…, or local[4]
+    #[arg(long, value_name = "MASTER")]
+    pub spark_master: String,
+    /// Tasks that train [default: as many as Spark runs at once]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Where the model goes, on this machine
+    #[arg(long, value_name = "DIR", default_value = "runs/spark")]
+    pub output: PathBuf,
+    /// Lay a value over the job file, as in `train.epochs=3`; may be given again
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Print the command, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub spark: Spark,
+}
+
+#[derive(Args)]
+pub(crate) struct Spark {
+    /// Spark's own program [default: that of SPARK_HOME, of the Python package `pyspark`, or of the PATH]
+    #[arg(long, value_name = "FILE")]
+    pub spark_submit: Option<PathBuf>,
+    /// An interpreter here that has the package [default: python3]
+    #[arg(long, value_name = "FILE")]
+    pub python: Option<PathBuf>,
+    /// An archive with a Python environment for the executors, as venv-pack or conda-pack make it
+    #[arg(long, value_name = "FILE.tar.gz")]
+    pub environment: Option<PathBuf>,
+    /// A setting of Spark; may be given again
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub conf: Vec<String>,
 }

@@ -48,6 +48,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Worker(arguments) => command::worker::run(&arguments),
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
+        Command::Submit(arguments) => command::submit::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {}", failure::sentence(&error));

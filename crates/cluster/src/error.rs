@@ -21,7 +21,7 @@ impl ClusterError {
                     | TrackerError::BadAdvertisedAddress { .. }
                     | TrackerError::NoToken { .. }
             ),
-            Self::NotFollowed { .. } | Self::StepsOfNoSize | Self::StepsOfPartitions | Self::NoPartition => true,
+            Self::NotFollowed { .. } | Self::StepsOfNoSize | Self::StepsOfPartitions => true,
             _ => false,
         }
     }

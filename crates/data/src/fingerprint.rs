@@ -9,6 +9,14 @@ const SAMPLED: usize = 64;
 /// A number that tells two sources of the same size apart: it is made of the features and targets of examples from the first
 /// to the last.
 pub fn fingerprint(source: &dyn Source) -> Result<u64, Error> {
+    if let Some(partitions) = source.partitions() {
+        let mut digest = Sha256::new();
+        for (examples, fingerprint) in &partitions.notes().partitions {
+            digest.update(examples.to_le_bytes());
+            digest.update(fingerprint.to_le_bytes());
+        }
+        return Ok(first_number(&digest.finalize()));
+    }
     let examples = source.examples();
     let sampled = SAMPLED.min(examples);
     let mut indices: Vec<u64> = (0..sampled).map(|n| (n * examples / sampled) as u64).collect();
@@ -23,6 +31,9 @@ pub fn fingerprint(source: &dyn Source) -> Result<u64, Error> {
         Targets::Values { values, .. } => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
         Targets::None => {}
     }
-    let digest = digest.finalize();
-    Ok(u64::from_le_bytes(*digest.first_chunk().expect("a digest of 32 bytes")))
+    Ok(first_number(&digest.finalize()))
+}
+
+fn first_number(digest: &[u8]) -> u64 {
+    u64::from_le_bytes(*digest.first_chunk().expect("a digest of 32 bytes"))
 }

@@ -6,7 +6,16 @@ use paceline_model::PartitionId;
 
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
-use crate::{Error, HeldPartition, NormaliserKind, Partitions, Schema, Source, digits, idx, mnist, table};
+use crate::{Error, NormaliserKind, Partitions, Schema, Source, digits, idx, mnist, table};
+
+/// A partition that somebody has.
+#[derive(Clone)]
+pub enum PartitionSource {
+    /// It is open.
+    Open(Arc<dyn Source>),
+    /// It is opened by this specification when it is known how the others are read.
+    Named(String),
+}
 
 /// How a source is opened.
 #[derive(Clone)]
@@ -27,8 +36,8 @@ pub struct OpenOptions {
     pub progress: Option<Progress>,
     /// Sources that the program has made itself, by the name that `given:NAME` has for them.
     pub given: BTreeMap<String, Arc<dyn Source>>,
-    /// The partitions that are here, for `partitions:`.
-    pub held: BTreeMap<PartitionId, HeldPartition>,
+    /// The partitions that are here, for `partitions:`, and the only epoch that each is here for.
+    pub held: BTreeMap<PartitionId, (PartitionSource, Option<u64>)>,
     /// Bytes that a table may take in memory before it is streamed instead.
     pub memory_limit: usize,
 }
@@ -102,9 +111,7 @@ pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error>
             digits::open(spec.rest)
         }
         "given" => options.given.get(spec.rest).cloned().ok_or_else(|| Error::NotGiven { name: spec.rest.to_owned() }),
-        "partitions" => {
-            Ok(Arc::new(Partitions::open(spec.rest, || options.path(spec.rest), options.held.clone())?))
-        }
+        "partitions" => Ok(Arc::new(Partitions::open(spec.rest, options)?)),
         "idx" => {
             let (images, labels) = match spec.rest.split_once(',') {
                 Some((images, labels)) => (images, Some(options.path(labels)?)),

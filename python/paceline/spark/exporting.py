@@ -70,7 +70,7 @@ def export(
             shuffled = of.repartition(partitions, F.rand(seed))
             writer = shuffled.write.option("maxRecordsPerFile", ROWS_PER_FILE)
             writer.option("compression", "snappy").mode("error").parquet(f"{folder}/{part}")
-            found = _look(spark, f"{folder}/{part}", columns, shape, is_classes and part == "train")
+            found = look(spark.read.parquet(f"{folder}/{part}"), columns, shape, is_classes and part == "train")
             if part == "train":
                 labels = found.labels
                 if found.rows == 0:
@@ -130,7 +130,7 @@ def name_of(label: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     rows: int
     labels: list[Any] | None
 
@@ -139,17 +139,16 @@ class _Found:
 MOST_CLASSES = 10_000
 
 
-def _look(spark: Any, folder: str, columns: Columns, shape: Sequence[int], wants_labels: bool) -> _Found:
-    """Counts rows, nulls and widths in what was written: columns, not rows, are read."""
+def look(frame: Any, columns: Columns, shape: Sequence[int], wants_labels: bool) -> Found:
+    """Counts rows, nulls and widths."""
     from pyspark.sql import functions as F
 
     width = 1
     for size in shape:
         width *= size
-    frame = spark.read.parquet(folder)
     here = set(frame.columns)
     if not here:
-        return _Found(0, None)
+        return Found(0, None)
     counts = [F.count(F.lit(1)).alias("rows")]
     for name in ("features", "label", "weight"):
         if name in here:
@@ -169,7 +168,7 @@ def _look(spark: Any, folder: str, columns: Columns, shape: Sequence[int], wants
         which = ", ".join(f"`{name}`" for name in columns.features)
         raise SettingError(f"the network takes {width} numbers, but {which} has {sizes} in each row")
     if not wants_labels or "label" not in here:
-        return _Found(found["rows"], None)
+        return Found(found["rows"], None)
     labels = [row[0] for row in frame.select("label").distinct().limit(MOST_CLASSES + 1).collect()]
     if len(labels) > MOST_CLASSES:
         raise SettingError(
@@ -178,4 +177,4 @@ def _look(spark: Any, folder: str, columns: Columns, shape: Sequence[int], wants
     broken = [label for label in labels if isinstance(label, float) and not label.is_integer()]
     if broken:
         raise SettingError(f"`{columns.label[0]}` has {broken[0]}, which is no class: classes are whole numbers or texts")
-    return _Found(found["rows"], sorted(labels))
+    return Found(found["rows"], sorted(labels))

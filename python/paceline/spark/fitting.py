@@ -7,10 +7,12 @@ import secrets
 import shutil
 import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from paceline._native import Error
@@ -21,6 +23,7 @@ from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
 from paceline.spark.columns import Columns
+from paceline.spark.direct import Bringing, Partitioned, partitioned
 from paceline.spark.exporting import SHARED_FOLDER, Exported, export, remove
 from paceline.spark.task import Lead, Plan, Work
 from paceline.training import Trainer
@@ -32,6 +35,8 @@ REACH_SECONDS = 3.0
 GATHER_SECONDS = 10.0
 # When all tasks have ended and the run has not, they are started again so often.
 MOST_SUBMISSIONS = 5
+# So long an epoch may take to be counted when all tasks that bring its partitions have ended.
+COUNT_SECONDS = 30.0
 # Spark decides how long a fit waits for its first task: other jobs may hold all slots for hours.
 FOREVER_SECONDS = 1e7
 
@@ -60,9 +65,9 @@ class Fitted:
 class _Job(threading.Thread):
     """The Spark job that holds the tasks of a fit."""
 
-    def __init__(self, spark: Any, plan: Plan, workers: int, tag: str, properties: dict[str, str]) -> None:
+    def __init__(self, spark: Any, frame: Callable[[], Any], tag: str, properties: dict[str, str]) -> None:
         super().__init__(name="paceline-spark-job", daemon=True)
-        self.spark, self.plan, self.workers, self.tag = spark, plan, workers, tag
+        self.spark, self.frame, self.tag = spark, frame, tag
         self.properties = properties
         self.rows: list[Any] = []
         self.error: BaseException | None = None
@@ -71,7 +76,7 @@ class _Job(threading.Thread):
         try:
             sessions.take_properties(self.spark, self.properties)
             sessions.tag(self.spark, self.tag)
-            self.rows = sessions.tasks(self.spark, self.workers, Work(self.plan)).collect()
+            self.rows = self.frame().collect()
         except BaseException as error:
             self.error = error
 
@@ -108,6 +113,94 @@ def fit_frame(
         remove(spark, exported.folder)
 
 
+def fit_partitions(
+    spark: Any,
+    frame: Any,
+    columns: Columns,
+    trainer: Trainer,
+    placement: Placement,
+    *,
+    is_classes: bool,
+    callbacks: Sequence[Callback] = (),
+    progress: Progress = False,
+) -> tuple[Fitted, tuple[Any, ...] | None]:
+    """Trains on the partitions of a DataFrame as they are, with a Spark job for each epoch; gives the labels, too."""
+    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    told, tell = _listeners(callbacks, progress)
+    tag, output = f"paceline-{uuid.uuid4().hex}", tempfile.mkdtemp(prefix="paceline-run-")
+    plan = Plan(run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS)
+    shape = scoring.shape_of(trainer.network)
+    try:
+        with partitioned(spark, frame, columns, shape=shape, is_classes=is_classes, plan=plan) as parts:
+            data = [Data.of_partitions(parts.notes), *([] if parts.validation is None else [parts.validation])]
+            with Master(
+                trainer,
+                *data,
+                output=output,
+                listen=listen,
+                advertise=advertise,
+                expected_workers=min(placement.workers, len(parts.notes)),
+                expected_within=GATHER_SECONDS,
+                waiting_limit=FOREVER_SECONDS,
+                silence_limit=placement.silence_limit,
+            ) as master:
+                plan = replace(plan, join=master.join)
+                for event in master.events:
+                    tell(event)
+                model, scores, stopped = _EpochByEpoch(spark, plan, placement.workers, tell, master, parts).run()
+            if model is None or stopped:
+                raise Error("the run was stopped")
+            return Fitted(Model(model), None if scores is None else Scores.parse(scores), told), parts.labels
+    finally:
+        sessions.cancel(spark, tag)
+        shutil.rmtree(output, ignore_errors=True)
+
+
+def fit_job(
+    spark: Any, job: Path, output: Path, placement: Placement, *, settings: Sequence[str] = (), callbacks: Sequence[Callback] = ()
+) -> Scores | None:
+    """Trains the job of a file, whose data the driver and every executor see under the same names; the model goes to `output`."""
+    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    _, tell = _listeners(callbacks, "auto")
+    tag = f"paceline-{uuid.uuid4().hex}"
+    root = str(Path.cwd())
+    try:
+        with Master.of_job(
+            job,
+            settings=settings,
+            output=output,
+            listen=listen,
+            advertise=advertise,
+            expected_workers=placement.workers,
+            expected_within=GATHER_SECONDS,
+            waiting_limit=FOREVER_SECONDS,
+            silence_limit=placement.silence_limit,
+        ) as master:
+            plan = Plan(
+                run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS, join=master.join, root=root
+            )
+            for event in master.events:
+                tell(event)
+            _, scores, _ = _DriverLeads(spark, plan, placement.workers, tell, master).run()
+            return None if scores is None else Scores.parse(scores)
+    finally:
+        sessions.cancel(spark, tag)
+
+
+def _listeners(callbacks: Sequence[Callback], progress: Progress) -> tuple[Kept, Callback]:
+    """What is kept of the events of a fit, and who is told of them."""
+    told = Kept()
+    listeners: list[Callback] = [told.keep, *callbacks]
+    if (watching := watcher(progress)) is not None:
+        listeners.append(watching)
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return told, tell
+
+
 def fit(
     spark: Any,
     trainer: Trainer,
@@ -118,15 +211,7 @@ def fit(
     progress: Progress = False,
 ) -> Fitted:
     """Trains on what was exported, with the tasks of one Spark job."""
-    told = Kept()
-    listeners: list[Callback] = [told.keep, *callbacks]
-    if (watching := watcher(progress)) is not None:
-        listeners.append(watching)
-
-    def tell(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
+    told, tell = _listeners(callbacks, progress)
     tag = f"paceline-{uuid.uuid4().hex}"
     way = _led_by_task_0 if sessions.is_connect(spark) else _led_by_the_driver
     try:
@@ -210,11 +295,14 @@ class _Following:
         self.submissions = 0
         self.job = self._submit()
 
+    def _frame(self) -> Any:
+        return sessions.tasks(self.spark, self.workers, Work(self.plan))
+
     def _submit(self) -> _Job:
         if self.submissions:
             self.tell(Event({"event": "tasks_again", "submission": self.submissions + 1}))
         self.submissions += 1
-        job = _Job(self.spark, self.plan, self.workers, self.plan.run, self.properties)
+        job = _Job(self.spark, self._frame, self.plan.run, self.properties)
         job.start()
         return job
 
@@ -270,12 +358,56 @@ class _DriverLeads(_Following):
 
     def _end(self) -> None:
         """Workers leave by themselves; tasks that have not begun find that there is nothing left to do."""
-        stores.write(self.plan.over, b"null")
+        if self.plan.folder:
+            stores.write(self.plan.over, b"null")
         self.job.join(30)
         if self.job.is_alive():
             sessions.cancel(self.spark, self.plan.run)
             self.job.join(10)
         self._look_at(self.job)
+
+
+class _EpochByEpoch(_DriverLeads):
+    """The master is a thread of this process; every epoch has a job of its own, whose tasks bring their partitions."""
+
+    def __init__(
+        self, spark: Any, plan: Plan, workers: int, tell: Callback, master: Master, parts: Partitioned
+    ) -> None:
+        self.parts, self.epoch = parts, 0
+        super().__init__(spark, plan, workers, tell, master)
+
+    def _frame(self) -> Any:
+        return sessions.over(self.parts.frame, Bringing(self.plan, self.parts.query, self.parts.numbers, self.epoch))
+
+    def run(self) -> tuple[Any, Told | None, bool]:
+        run = self.master._run
+        counted, ended = 0, None
+        try:
+            while not run.is_over:
+                line = run.next(SLICE_SECONDS)
+                if line is not None:
+                    event = Event.parse(line)
+                    counted = event["epoch"] if event.kind == "epoch" else counted
+                    self.tell(event)
+                    continue
+                if self.job.is_alive() or run.is_over:
+                    continue
+                wrong = self._look_at(self.job) if ended is None else []
+                ended = ended or time.monotonic()
+                if counted > self.epoch:
+                    self.epoch, self.submissions, ended = counted, 0, None
+                    self.job = self._submit()
+                elif wrong or time.monotonic() - ended > COUNT_SECONDS:
+                    if self.submissions == MOST_SUBMISSIONS:
+                        raise _why(wrong)
+                    ended = None
+                    self.job = self._submit()
+            result = run.result()
+        except BaseException:
+            sessions.cancel(self.spark, self.plan.run)
+            raise
+        self._end()
+        return result
 
 
 class _TaskLeads(_Following):
@@ -325,4 +457,6 @@ def _why(wrong: list[tuple[str, str]]) -> Error:
             f"the executors do not reach the driver: {text}. Set `spark.driver.host`, `controllerAddress` or `networkMask` to an "
             "address that they reach, and open the port that `port` names"
         )
+    if "as it was described" in text:
+        return Error(f"{text}. Spark has computed it again, and it came out otherwise: train with `export`, or write the rows down before")
     return Error(text)

@@ -15,7 +15,7 @@ from paceline.network import Network
 from paceline.progress import Progress
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
-from paceline.spark.fitting import Fitted, Placement, fit_frame
+from paceline.spark.fitting import Fitted, Placement, fit_frame, fit_partitions
 from paceline.spark.masters import TrainingMaster
 from paceline.training import Trainer
 
@@ -78,8 +78,6 @@ class SparkNetwork:
     ) -> Model:
         """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch."""
         master = self.training_master
-        if master.rdd_training_approach == "direct":
-            raise SettingError("the approach `direct` is not there yet: train with `export`, and an `export_directory` that all reach")
         frame = self._frame(data)
         workers = master.num_workers or sessions.slots(self.spark)
         columns = Columns(self.columns.features, self.columns.label, self.columns.weight, validation)
@@ -94,19 +92,26 @@ class SparkNetwork:
         )
         placement = Placement(workers, port=master.port, address=master.controller_address, network_mask=master.network_mask)
         hooks = [_on_steps(hook) for hook in self.hooks]
-        self.fitted, exported = fit_frame(
-            self.spark,
-            frame,
-            columns,
-            trainer,
-            placement,
-            is_classes=self.is_classes,
-            directory=master.export_directory,
-            seed=master.rng_seed,
-            callbacks=[*self.listeners, *hooks],
-            progress=progress,
-        )
-        self._model, self.labels = self.fitted.model, exported.labels
+        usual: dict[str, Any] = {
+            "is_classes": self.is_classes,
+            "callbacks": [*self.listeners, *hooks],
+            "progress": progress,
+        }
+        if master.rdd_training_approach == "direct":
+            self.fitted, self.labels = fit_partitions(self.spark, frame, columns, trainer, placement, **usual)
+        else:
+            self.fitted, exported = fit_frame(
+                self.spark,
+                frame,
+                columns,
+                trainer,
+                placement,
+                directory=master.export_directory,
+                seed=master.rng_seed,
+                **usual,
+            )
+            self.labels = exported.labels
+        self._model = self.fitted.model
         return self._model
 
     def evaluate(self, data: Any, *, batch: int = 256) -> Scores:

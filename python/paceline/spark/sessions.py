@@ -19,11 +19,16 @@ def is_connect(spark: Any) -> bool:
 
 def tasks(spark: Any, count: int, work: Callable[[Iterator[Any]], Iterator[Any]]) -> Any:
     """A DataFrame whose rows come from exactly so many tasks: there is nothing that Spark could merge."""
+    return over(spark.range(0, count, 1, count), work)
+
+
+def over(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> Any:
+    """What tasks tell that are given the rows of a DataFrame, partition by partition."""
 
     def each(batches: Iterator[Any]) -> Iterator[Any]:
         return work(batches)
 
-    return spark.range(0, count, 1, count).mapInArrow(each, ROW)
+    return frame.mapInArrow(each, ROW)
 
 
 def tag(spark: Any, name: str) -> None:

@@ -74,6 +74,8 @@ class Plan:
     join: str | None = None
     """Where the driver leads; none where task 0 does."""
     lead: Lead | None = None
+    root: str | None = None
+    """Where the relative paths of a job begin, of which a task opens the data itself."""
 
     @property
     def over(self) -> str:
@@ -112,16 +114,20 @@ class Work:
         yield self._row("begun", json.dumps({"attempt": attempt, "pid": os.getpid()}))
         # Raised, it would count as a failure of the task, and a few of them end the whole job.
         try:
-            if stores.read(self.plan.over) is not None:
+            if self._is_over():
                 yield self._row("late")
             else:
                 yield from self._take_part()
-            if self.plan.lead is not None and self.number == 0 and stores.read(self.plan.over) is not None:
+            if self.plan.lead is not None and self.number == 0 and self._is_over():
                 yield from self._model()
         except Error as error:
             yield self._row("failed", str(error))
         except FileNotFoundError as error:
             yield self._row("unseen", str(error))
+
+    def _is_over(self) -> bool:
+        """Whether the run is known to be over; where tasks share no folder, it is not."""
+        return bool(self.plan.folder) and stores.read(self.plan.over) is not None
 
     def _row(self, kind: str, text: str = "", part: int = 0, content: bytes = b"") -> Any:
         import pyarrow
@@ -188,14 +194,7 @@ class Work:
         while True:
             join = self.plan.join or self._where()
             if join is not None:
-                with Worker(
-                    join,
-                    train=given.get("train"),
-                    test=given.get("test"),
-                    slots=cores() or 1,
-                    token=self._token(join),
-                    patience=self.plan.patience,
-                ) as worker:
+                with self._worker(join, given) as worker:
                     run = worker._run
                     while not run.is_over:
                         line = run.next(SLICE_SECONDS)
@@ -227,7 +226,7 @@ class Work:
             if master is not None:
                 yield from self._end_of(master, seen)
                 break
-            if self.plan.lead is not None and stores.read(self.plan.over) is not None:
+            if self.plan.lead is not None and self._is_over():
                 break
             if time.monotonic() - last > MASTER_BACK_SECONDS:
                 raise Error(f"no master was found for {MASTER_BACK_SECONDS:.0f} s")
@@ -235,6 +234,11 @@ class Work:
                 os._exit(1)
             time.sleep(SLICE_SECONDS)
         yield self._row("ended")
+
+    def _worker(self, join: str, given: dict[str, Data]) -> Worker:
+        return Worker(
+            join, **given, slots=cores() or 1, token=self._token(join), patience=self.plan.patience, root=self.plan.root
+        )
 
     def _listen(self, master: Master) -> Iterator[Event]:
         """What the master has told by now, without its steps, which are many; the newest is shown to whoever looks."""

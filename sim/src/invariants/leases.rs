@@ -14,7 +14,9 @@ impl Watch {
     /// Where data lives with workers.
     pub(crate) fn may_take(&mut self, now: Now, pid: Pid, epoch: u64, spans: &[Span], capacity: &Capacity) {
         match spans.iter().find(|span| !capacity.holds(epoch, span)) {
-            Some(span) => self.fail(now, format!("worker {pid} was given {span:?} of epoch {epoch}, which it does not have")),
+            Some(span) => {
+                self.fail(now, format!("worker {pid} was given {span:?} of epoch {epoch}, which it does not have"))
+            }
             None => self.count("a worker took from its partition"),
         }
     }

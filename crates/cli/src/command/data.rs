@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use paceline::data::{ExportFormat, FetchOptions, export, fetch, inspect, open, reads};
+use paceline::data::{
+    ExportFormat, FetchOptions, OpenOptions, PartitionNote, describe, export, fetch, inspect, open, reads,
+};
 
 use super::{open_options, say};
 use crate::arguments::{Data, Format};
@@ -24,6 +26,12 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
         Data::Inspect { source, cache } => {
             let source = open(source, &open_options(cache, false))?;
             say(&inspect(&*source)?)?;
+        }
+        Data::Describe { source, partition, output, like, cache } => {
+            let like = like.as_deref().map(PartitionNote::read).transpose()?;
+            let schema = like.and_then(|note| note.kind.schema);
+            let source = open(source, &OpenOptions { schema, ..open_options(cache, false) })?;
+            say(&describe(*partition, &*source, output)?.display())?;
         }
         Data::Export { source, folder, format, cache } => {
             let format = match format {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use paceline::data::{OpenOptions, cache_folder, open};
 use paceline::nn::Instructions;
 
-use super::say;
+use super::{say, spark};
 use crate::arguments;
 use crate::failure::{DONE, Exit, FAILED};
 
@@ -22,6 +22,10 @@ enum Finding {
 use Finding::{Fine, Note, Problem};
 
 pub(crate) fn run(arguments: &arguments::Doctor) -> Result<Exit> {
+    if let Some(master) = &arguments.spark {
+        let command = spark::asked(&arguments.with, master, "paceline doctor", "paceline.spark.checkup", &[])?;
+        return spark::run(&command);
+    }
     let findings = [
         ("cores", cores()),
         ("instructions", instructions()),

@@ -6,7 +6,9 @@ pub(crate) mod evaluate;
 pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;
+mod spark;
 pub(crate) mod status;
+pub(crate) mod submit;
 pub(crate) mod train;
 pub(crate) mod worker;
 

@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use paceline::data::PartitionSource;
 use paceline::train::Stop;
 use paceline_cluster::trust::JoinString;
 use paceline_cluster::{MOST_SLOTS, Slots, Target, WorkerEvent, WorkerOptions, run_worker};
@@ -24,8 +26,9 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
         Some(listen) => listen.clone(),
         None => target.listens_by_default(),
     };
-    let mut open = open_options(&arguments.cache, arguments.events != Events::Auto);
-    open.root.clone_from(&arguments.data_root);
+    let mut sources = open_options(&arguments.cache, arguments.events != Events::Auto);
+    sources.root.clone_from(&arguments.data_root);
+    sources.held = held(&arguments.partitions)?;
     let options = WorkerOptions {
         target,
         token: arguments.token_file.as_deref().map(read_token).transpose()?,
@@ -33,7 +36,7 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
         listen,
         advertise: arguments.advertise.clone(),
         plain_off_loopback: false,
-        open,
+        open: sources,
         record: arguments.record.clone(),
         keep_state: arguments.keep_state.clone(),
         patience: Duration::from_secs(arguments.patience),
@@ -47,6 +50,23 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
     result?;
     written?;
     Ok(DONE)
+}
+
+/// The partitions that this worker brings, of files of its own.
+fn held(partitions: &[String]) -> Result<BTreeMap<u32, (PartitionSource, Option<u64>)>> {
+    let mut held = BTreeMap::new();
+    for partition in partitions {
+        let parts = partition.split_once('=').and_then(|(number, spec)| Some((number.parse::<u32>().ok()?, spec)));
+        let Some((number, spec)) = parts else {
+            bail!(Misuse(format!(
+                "`--partition {partition}`: expected `NUMBER=SOURCE`, as in `0=csv:mine.csv?label=kind`"
+            )));
+        };
+        if held.insert(number, (PartitionSource::Named(spec.to_owned()), None)).is_some() {
+            bail!(Misuse(format!("partition {number} is given twice: expected each once")));
+        }
+    }
+    Ok(held)
 }
 
 /// An address without a port is none, however long it is looked for.

@@ -14,6 +14,7 @@ mod masters;
 mod nan;
 #[path = "../support/paceline.rs"]
 mod paceline;
+mod partitions;
 mod predict;
 mod resume;
 mod run_folder;

@@ -124,7 +124,7 @@ pub enum Answer {
     /// This one leads.
     Led(Result<Leadership, ClusterError>),
     /// The state that was read.
-    Loaded(Result<Begun, ClusterError>),
+    Loaded(Result<Box<Begun>, ClusterError>),
     /// This master leads no more: another one has taken a term. Nobody has asked.
     Unled(ClusterError),
     /// The coordinator does not answer: another one may have taken a term. Nobody has asked.

@@ -166,7 +166,7 @@ impl MasterLoop {
                 if let Some(message) = begun.remark.clone() {
                     host.tell(&Event::Warning { message });
                 }
-                self.announce(begun, true, host);
+                self.announce(*begun, true, host);
             }
             (Stage::Announcing { .. }, Answer::Published(Ok(()))) => self.open(host)?,
             (Stage::Announcing { .. }, Answer::Published(Err(Unpublished::Failed(reason)))) => {

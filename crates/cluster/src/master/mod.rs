@@ -163,7 +163,8 @@ pub fn run_master(
             // Workers have partitions, but no notes: they are told what all of them come to.
             let notes = serde_json::to_string(partitions.notes()).expect("words and numbers can be written");
             text.settings.push(format!("data.train=partitions:{notes}"));
-            let proof = |(examples, fingerprint): &(u64, u64)| DataProof { examples: *examples, fingerprint: *fingerprint };
+            let proof =
+                |(examples, fingerprint): &(u64, u64)| DataProof { examples: *examples, fingerprint: *fingerprint };
             let proofs = partitions.notes().partitions.iter().map(proof).collect();
             (None, Schedule::of_partitions(proofs, train.epochs, share))
         }

@@ -151,7 +151,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn write(disk: &Disk, operations: &Receiver<Operation>, answers: &Sender<Answer>) {
     for operation in operations {
         let answer = match operation {
-            Operation::Load(record) => Answer::Loaded(disk.load(&record)),
+            Operation::Load(record) => Answer::Loaded(disk.load(&record).map(Box::new)),
             Operation::Save(checkpoint) => Answer::Saved(checkpoint.round, disk.save(checkpoint)),
             Operation::KeepBest { state, progress } => Answer::BestKept(disk.keep_best(&state, progress)),
             Operation::Export { state, progress, prefers_best, keeps_best } => {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use paceline_model::{Batch, PartitionId, place_of, within_partition};
 
-pub use note::{PartitionNote, PartitionNotes};
+pub use note::{PartitionNote, PartitionNotes, describe};
 pub use statistics::Statistics;
 
-use crate::{Error, ExampleShape, NormaliserKind, Order, Schema, Shuffle, Source};
+use crate::{Error, ExampleShape, NormaliserKind, OpenOptions, Order, PartitionSource, Schema, Shuffle, Source, open};
 
 /// A partition that is here.
 #[derive(Clone)]
@@ -40,7 +40,8 @@ impl Partitions {
         for (partition, HeldPartition { source, .. }) in &held {
             if *source.shape() != notes.kind.shape {
                 let (expected, found) = (&notes.kind.shape, source.shape());
-                let reason = format!("partition {partition} is not as it was described: expected {expected:?}, found {found:?}");
+                let reason =
+                    format!("partition {partition} is not as it was described: expected {expected:?}, found {found:?}");
                 return Err(Error::Partitions { reason });
             }
         }
@@ -48,12 +49,27 @@ impl Partitions {
     }
 
     /// From `partitions:FOLDER`, where a folder has the notes of all partitions, or `partitions:{…}`, where they stand themselves.
-    pub(crate) fn open(rest: &str, folder: impl FnOnce() -> Result<std::path::PathBuf, Error>, held: BTreeMap<PartitionId, HeldPartition>) -> Result<Self, Error> {
-        let notes = match rest.starts_with('{') {
+    pub(crate) fn open(rest: &str, options: &OpenOptions) -> Result<Self, Error> {
+        let notes: PartitionNotes = match rest.starts_with('{') {
             true => serde_json::from_str(rest)
                 .map_err(|error| Error::Partitions { reason: format!("their notes cannot be read: {error}") })?,
-            false => PartitionNotes::merge(read_folder(&folder()?)?)?,
+            false => PartitionNotes::merge(read_folder(&options.path(rest)?)?)?,
         };
+        // They are files of who has them, wherever they lie, and are read as the others are.
+        let own = OpenOptions {
+            schema: notes.kind.schema.clone(),
+            confined: false,
+            held: BTreeMap::new(),
+            ..options.clone()
+        };
+        let held = options.held.iter().map(|(partition, (source, epoch))| {
+            let source = match source {
+                PartitionSource::Open(source) => source.clone(),
+                PartitionSource::Named(spec) => open(spec, &own)?,
+            };
+            Ok((*partition, HeldPartition { source, epoch: *epoch }))
+        });
+        let held = held.collect::<Result<_, Error>>()?;
         Self::new(notes, held)
     }
 
@@ -68,7 +84,11 @@ impl Partitions {
     }
 
     /// The index of the example at a place of an epoch's order: every partition has an order of its own.
-    pub(crate) fn index_at(&self, place: u64, shuffle: impl Fn(&dyn Source, PartitionId) -> Shuffle) -> Result<u64, Error> {
+    pub(crate) fn index_at(
+        &self,
+        place: u64,
+        shuffle: impl Fn(&dyn Source, PartitionId) -> Shuffle,
+    ) -> Result<u64, Error> {
         let (partition, at) = within_partition(place);
         let held = self.held.get(&partition).ok_or_else(|| not_here(partition))?;
         let order = shuffle(&*held.source, partition);
@@ -92,11 +112,7 @@ fn read_folder(folder: &Path) -> Result<Vec<PartitionNote>, Error> {
     for entry in std::fs::read_dir(folder).map_err(fails("read the folder", folder))? {
         let path = entry.map_err(fails("read the folder", folder))?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let text = std::fs::read_to_string(&path).map_err(fails("read", &path))?;
-            let note = serde_json::from_str(&text).map_err(|error| Error::Partitions {
-                reason: format!("`{}` is not the note of a partition ({error}); `paceline data describe` writes them", path.display()),
-            })?;
-            notes.push(note);
+            notes.push(PartitionNote::read(&path)?);
         }
     }
     Ok(notes)
@@ -147,11 +163,9 @@ impl Partitions {
     /// Examples of one partition.
     fn read_piece(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
         let Some(first) = indices.first() else {
-            // No example is of no partition, and has its shape.
-            return match self.held.values().next() {
-                Some(held) => held.source.read(&[], batch),
-                None => Ok(*batch = Batch { epoch: batch.epoch, width: self.shape().width(), ..Batch::empty() }),
-            };
+            // No example at all has the shape of all others.
+            let any = self.held.values().next().ok_or_else(|| not_here(0))?;
+            return any.source.read(&[], batch);
         };
         let partition = within_partition(*first).0;
         let held = self.held.get(&partition).ok_or_else(|| not_here(partition))?;

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use paceline_model::{MOST_IN_A_PARTITION, MOST_PARTITIONS, PartitionId};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,18 @@ pub struct Kind {
 }
 
 impl PartitionNote {
+    /// Reads a note.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let fails = |source| Error::File { action: "read", path: path.to_owned(), source };
+        let text = std::fs::read_to_string(path).map_err(fails)?;
+        serde_json::from_str(&text).map_err(|error| Error::Partitions {
+            reason: format!(
+                "`{}` is not the note of a partition ({error}); `paceline data describe` writes them",
+                path.display()
+            ),
+        })
+    }
+
     /// Reads a partition once.
     pub fn of(partition: PartitionId, source: &dyn Source) -> Result<Self, Error> {
         let kind = Kind {
@@ -100,17 +114,38 @@ impl PartitionNote {
         if self.partition != expected {
             let what = if self.partition < expected { "two" } else { "none" };
             let number = self.partition.min(expected);
-            return refuse(format!("expected one note of partition {number}, found {what}; describe each once, from 0 on"));
+            return refuse(format!(
+                "expected one note of partition {number}, found {what}; describe each once, from 0 on"
+            ));
         }
-        if self.examples > MOST_IN_A_PARTITION || expected >= MOST_PARTITIONS || !self.statistics.fits(self.kind.shape.width()) {
+        if self.examples > MOST_IN_A_PARTITION
+            || expected >= MOST_PARTITIONS
+            || !self.statistics.fits(self.kind.shape.width())
+        {
             return refuse(format!("the note of partition {expected} makes no sense; describe it again"));
         }
         if self.kind != first.kind {
             return refuse(format!(
-                "partition {expected} has other columns or classes than partition {}: expected {:?}, found {:?}",
-                first.partition, first.kind.shape, self.kind.shape
+                "partition {expected} was read otherwise than partition {}, by other columns, classes or means: describe it again with `--like` and that one's note",
+                first.partition
             ));
         }
         Ok(())
     }
+}
+
+/// Notes what a partition holds in a file of a folder, which is made if it is not there.
+pub fn describe(partition: PartitionId, source: &dyn Source, folder: &Path) -> Result<PathBuf, Error> {
+    let note = PartitionNote::of(partition, source)?;
+    let text = serde_json::to_string(&note).expect("words and numbers can be written");
+    let path = folder.join(format!("partition-{partition}.json"));
+    let fails = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::File { action, path, source }
+    };
+    std::fs::create_dir_all(folder).map_err(fails("make the folder", folder))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fails("write into", folder))?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(fails("write", &path))?;
+    file.persist(&path).map_err(|error| fails("write", &path)(error.error))?;
+    Ok(path)
 }

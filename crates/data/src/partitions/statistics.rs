@@ -96,7 +96,9 @@ mod tests {
             let part = |values: &[f32]| Statistics::of(&rows(values)).expect("it is read");
             let merged = part(&values[..cut]).and(&part(&values[cut..]));
             assert_eq!((merged.count, &merged.minimum, &merged.maximum), (20, &whole.minimum, &whole.maximum));
-            for (found, expected) in merged.mean.iter().chain(&merged.squares).zip(whole.mean.iter().chain(&whole.squares)) {
+            for (found, expected) in
+                merged.mean.iter().chain(&merged.squares).zip(whole.mean.iter().chain(&whole.squares))
+            {
                 assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{cut}: {found} {expected}");
             }
         }

@@ -100,8 +100,8 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Capacity, StepSize};
     use super::super::plan::Blame;
+    use super::super::{Capacity, StepSize};
     use super::*;
 
     fn plan_of(members: u64) -> Plan {

@@ -168,7 +168,19 @@ impl Schedule {
         let (holes, marks) = (VecDeque::new(), Vec::new());
         let (pace, steps_of_a_round, partitions) = (0, 1, Vec::new());
         let in_the_last = None;
-        Self { examples, epochs, in_the_last, pace, steps_of_a_round, share, epoch: 0, cursor: 0, holes, marks, partitions }
+        Self {
+            examples,
+            epochs,
+            in_the_last,
+            pace,
+            steps_of_a_round,
+            share,
+            epoch: 0,
+            cursor: 0,
+            holes,
+            marks,
+            partitions,
+        }
     }
 
     /// Examples of an epoch.
@@ -574,9 +586,15 @@ mod tests {
         returned.put_back(&all);
         assert_eq!(returned.mark(0, &[marked]).len(), 1);
         assert_eq!(returned.left(), 8);
-        assert_eq!(returned.take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 8), span(8, 10)]]]));
+        assert_eq!(
+            returned.take(&each::<1>()).map(|r| r.slices),
+            Some(vec![vec![vec![span(0, 2), span(4, 8), span(8, 10)]]])
+        );
         assert_eq!(schedule.take(&each::<1>()).map(|r| r.slices), Some(vec![vec![vec![span(0, 2), span(4, 6)]]]));
-        assert_eq!(schedule.take(&each::<1>()).map(|r| (r.slices, r.ends_epoch)), Some((vec![vec![vec![span(6, 10)]]], true)));
+        assert_eq!(
+            schedule.take(&each::<1>()).map(|r| (r.slices, r.ends_epoch)),
+            Some((vec![vec![vec![span(6, 10)]]], true))
+        );
     }
 
     #[test]

@@ -13,9 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use words::{MasterAction, MasterEvent, MasterOptions, Operator};
 
 use super::message::{ToMaster, ToMember};
-use crate::membership::{
-    DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason,
-};
+use crate::membership::{DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason};
 use crate::planted::{Planted, has};
 
 use super::{Brings, Capacity, Incarnation, Now, Plan, Round, Schedule, Slots, Term, Told, ViewNumber, number_of};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::rounds::message::DataProof;
 use crate::membership::THROUGH_THE_MASTER;
 use crate::rounds::StepSize;
+use crate::rounds::message::DataProof;
 
 const DATA: DataProof = DataProof { examples: 400, fingerprint: 7 };
 
@@ -29,7 +29,8 @@ fn master_that_expects(expected_workers: usize, members: u64) -> Master {
     let mut master = Master::new(options, 1, 0, Schedule::new(400, 1, StepSize::Each(2)), 0);
     for member in 1..=members {
         master.handle(MasterEvent::Joined(member), 0);
-        let ready = ToMaster::Ready { data: Brings::Whole(DATA), address: format!("host{member}"), was: None, slots: 1 };
+        let ready =
+            ToMaster::Ready { data: Brings::Whole(DATA), address: format!("host{member}"), was: None, slots: 1 };
         says(&mut master, member, ready, 10 * member);
     }
     master

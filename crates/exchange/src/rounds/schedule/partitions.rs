@@ -93,3 +93,91 @@ impl Schedule {
         Capacity { slots: 1, held: held.collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three partitions, of which one is empty.
+    fn schedule(epochs: u64) -> Schedule {
+        let proof = |examples| DataProof { examples, fingerprint: examples };
+        Schedule::of_partitions(vec![proof(5), proof(0), proof(8)], epochs, StepSize::Each(2))
+    }
+
+    fn holds(partitions: &[PartitionId], epoch: Option<u64>) -> Capacity {
+        let held = partitions.iter().map(|partition| Held { partition: *partition, epoch }).collect();
+        Capacity { slots: 1, held }
+    }
+
+    #[test]
+    fn everybody_takes_what_it_holds_and_each_example_of_each_epoch_once() {
+        let (mut schedule, crew) = (schedule(2), [holds(&[0, 1], None), holds(&[2], None)]);
+        let mut seen = std::collections::BTreeMap::new();
+        while let Some(round) = schedule.take(&crew) {
+            for (slice, capacity) in round.slices.iter().zip(&crew) {
+                for span in slice.iter().flatten() {
+                    assert!(capacity.holds(round.epoch, span), "{span:?}");
+                    (span.start..span.end).for_each(|place| *seen.entry((round.epoch, place)).or_insert(0) += 1);
+                }
+            }
+        }
+        assert!(schedule.is_done());
+        assert_eq!((seen.len(), seen.values().max()), (2 * 13, Some(&1)));
+    }
+
+    #[test]
+    fn what_nobody_holds_waits_and_ends_no_epoch() {
+        let mut schedule = schedule(1);
+        let one = [holds(&[0], None)];
+        while schedule.take(&one).is_some() {}
+        assert_eq!((schedule.left(), schedule.is_done(), schedule.partitions_left()), (8, false, (0, vec![2])));
+        let two = [holds(&[0], None), holds(&[2], None)];
+        assert_eq!(schedule.take(&two).map(|round| round.examples()), Some(2));
+    }
+
+    #[test]
+    fn two_who_hold_the_same_share_what_is_left_of_it() {
+        let mut schedule = schedule(1);
+        let crew = [holds(&[0], None), holds(&[0], None)];
+        let taken: Vec<u64> = std::iter::from_fn(|| schedule.take(&crew)).map(|round| round.examples()).collect();
+        assert_eq!(taken, [4, 1]);
+    }
+
+    #[test]
+    fn who_came_for_an_epoch_is_done_when_its_partition_is_or_another_epoch_is_taken() {
+        let mut schedule = schedule(2);
+        let (first, second) = (holds(&[0], Some(0)), holds(&[0], Some(1)));
+        assert_eq!((schedule.is_done_for(&first), schedule.is_done_for(&second)), (false, true));
+        while schedule.take(std::slice::from_ref(&first)).is_some() {}
+        assert!(schedule.is_done_for(&first) && !schedule.is_done_for(&holds(&[2], Some(0))));
+        while schedule.take(&[holds(&[2], None)]).is_some_and(|round| round.epoch == 0 && !round.ends_epoch) {}
+        assert_eq!((schedule.is_done_for(&first), schedule.is_done_for(&second)), (true, false), "the next is taken");
+        assert!(!schedule.is_done_for(&holds(&[0], None)), "who stays is never sent away");
+    }
+
+    #[test]
+    fn what_was_lost_comes_back_to_who_holds_it() {
+        let mut schedule = schedule(1);
+        let crew = [holds(&[0], None), holds(&[2], None)];
+        let round = schedule.take(&crew).expect("a round");
+        schedule.give_back(&round.slices[0].concat(), true);
+        let again = schedule.take(&crew[..1]).expect("a round");
+        assert_eq!(again.examples(), 2);
+        while schedule.take(&crew[..1]).is_some() {}
+        assert_eq!(schedule.partitions_left(), (0, vec![2]));
+    }
+
+    #[test]
+    fn data_that_is_not_what_was_described_is_refused() {
+        let schedule = schedule(1);
+        let brings = |partition, examples| {
+            let (held, proof) = (Held { partition, epoch: None }, DataProof { examples, fingerprint: examples });
+            Brings::Partitions(vec![Brought { held, proof }])
+        };
+        assert_eq!(schedule.refuses(&brings(2, 8), None), None);
+        let refused = |brings| schedule.refuses(&brings, None).expect("it is refused");
+        assert!(refused(brings(2, 7)).contains("partition 2 as it was described, with 8 examples"));
+        assert!(refused(brings(3, 8)).contains("from 0 to 2, found 3"));
+        assert!(refused(Brings::Whole(DataProof { examples: 13, fingerprint: 0 })).contains("expected partitions"));
+    }
+}

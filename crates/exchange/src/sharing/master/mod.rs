@@ -13,14 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Order, Report};
 use super::{Have, Lease, LeaseId, Mark, Sequence};
-use crate::membership::{
-    DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason,
-};
+use crate::membership::{DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT, Roster, Saving, Waiting, add_reason};
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember};
 use crate::rounds::{
-    Brings, Capacity, Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots, StepSize, Term, Told,
-    ViewNumber, number_of,
+    Brings, Capacity, Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots,
+    StepSize, Term, Told, ViewNumber, number_of,
 };
 
 /// How leases are cut, and when checkpoints are taken.

@@ -42,7 +42,8 @@ impl Master {
             self.holdings.get(member).is_none_or(is_done)
         };
         if staying.iter().any(|member| self.caught_up.contains(member)) {
-            let held: Vec<Incarnation> = going.into_iter().filter(|member| up_to(member, |holding| holding.all)).collect();
+            let held: Vec<Incarnation> =
+                going.into_iter().filter(|member| up_to(member, |holding| holding.all)).collect();
             return held.into_iter().for_each(|member| self.lose(member, DONE.into(), Fault::Goes, now));
         }
         let is_counted = self.members.iter().all(|member| up_to(member, |holding| holding.one));
