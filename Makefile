@@ -1,7 +1,7 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
 
 # What is optional is tested, too.
 ALL = --workspace --locked --features paceline-cli/shards
@@ -27,11 +27,25 @@ wheel:
 	rm -rf target/wheels
 	cd python && $(PYTHON) -m maturin build --release --locked --quiet --out ../target/wheels
 
+# The wheel as it is published: for any Linux with glibc 2.28 (2018) or later and any Python from 3.11 on, and checked for both.
+RELEASE = $(CURDIR)/target/release-python/bin/python
+release-wheel:
+	python3 -m venv --clear target/release-python
+	$(RELEASE) $(PIP) 'maturin[zig]>=1.16,<2' 'auditwheel>=6' 'abi3audit>=0.0.21'
+	rm -rf target/release-wheels
+	cd python && $(RELEASE) -m maturin build --release --locked --quiet --zig --compatibility manylinux_2_28 --out ../target/release-wheels
+	$(RELEASE) -m auditwheel show target/release-wheels/*.whl | tr '\n' ' ' | grep 'consistent with.*manylinux_2_28'
+	$(RELEASE) -m abi3audit --strict target/release-wheels/*.whl
+	test "$$(stat -c %s target/release-wheels/*.whl)" -le 25000000
+
 test-python: wheel
 	cd python && cargo fmt --check && cargo clippy --release --locked -- -D warnings
 	$(PYTHON) $(PIP) "$$(ls target/wheels/*.whl)[test]"
 	cd python && $(PYTHON) -m mypy
 	cd python/tests && $(PYTHON) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(PYTHON) -m pytest
+	python3 -m venv --clear target/python-numpy1
+	target/python-numpy1/bin/python $(PIP) "$$(ls target/wheels/*.whl)" 'numpy<2' 'pandas<3' 'pyarrow<20' 'polars>=1' 'pytest>=8'
+	cd python/tests && ../../target/python-numpy1/bin/python -m pytest --ignore=test_sklearn.py
 
 # `paceline.spark` on a real cluster of this version of Spark, on this machine: the wheel, a standalone master and two workers; from
 # version 4 on also over Connect, which needs a process of its own. Spark 3 is tested with the NumPy of its time. Needs Java 17.

@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_partitions_come_to_is_what_the_whole_does() {
-        let values: Vec<f32> = (0..40u8).map(|at| f32::from(at * 7 % 11) + 1e4).collect();
+        let values: Vec<f32> = (0..40u16).map(|at| f32::from(at * 7 % 11) + 1e4).collect();
         let whole = Statistics::of(&rows(&values)).expect("it is read");
         for cut in [0, 2, 14, 40] {
             let part = |values: &[f32]| Statistics::of(&rows(values)).expect("it is read");

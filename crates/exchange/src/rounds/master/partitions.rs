@@ -42,15 +42,15 @@ impl Master {
 
     /// Says what a run waits for, and ends it when the limit has passed.
     pub(super) fn wait(&mut self, now: Now) {
+        let is_waiting = matches!(self.stage, Stage::Waiting(_));
+        if !is_waiting && !self.is_idle() {
+            self.idle = None;
+            return;
+        }
         let missing = Missing::of(&self.options, self.roster.ready().len(), &self.left_behind());
-        let is_idle = self.stage == Stage::Running && !self.is_done() && self.is_idle();
         let waiting = match &mut self.stage {
             Stage::Waiting(waiting) => waiting,
-            _ if is_idle => self.idle.get_or_insert(Waiting::new(now)),
-            _ => {
-                self.idle = None;
-                return;
-            }
+            _ => self.idle.get_or_insert(Waiting::new(now)),
         };
         match waiting.look(&self.options, &missing, now) {
             Patience::Waits => {}
@@ -61,6 +61,8 @@ impl Master {
 
     /// Whether nobody who is here holds what is left.
     fn is_idle(&self) -> bool {
-        self.plans.last().is_some_and(|plan| plan.first <= self.counted + 1 && plan.at(self.counted + 1).0.is_none())
+        let Some(plan) = self.plans.last().filter(|plan| plan.rest.is_partitioned()) else { return false };
+        let is_counted = self.stage == Stage::Running && plan.first <= self.counted + 1;
+        is_counted && plan.at(self.counted + 1).0.is_none() && !self.is_done()
     }
 }

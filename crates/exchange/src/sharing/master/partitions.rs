@@ -28,7 +28,7 @@ impl Master {
     /// Lets those go whose partitions are done for the epoch that they came for, when others hold all that they have said; if
     /// nobody else stays, when the newest state that the master holds has it.
     pub(super) fn let_go(&mut self, now: Now) {
-        if self.stage != Stage::Running || !self.lost.is_empty() || self.is_done {
+        if self.stage != Stage::Running || !self.lost.is_empty() || self.is_done || !self.schedule.is_partitioned() {
             return;
         }
         let is_done = |member: &Incarnation| self.schedule.is_done_for(&self.roster.capacity(*member));
@@ -55,15 +55,15 @@ impl Master {
 
     /// Says what a run waits for, and ends it when the limit has passed.
     pub(super) fn wait(&mut self, now: Now) {
+        let is_waiting = matches!(self.stage, Stage::Waiting(_));
+        if !is_waiting && !(self.stage == Stage::Running && self.is_idle()) {
+            self.idle = None;
+            return;
+        }
         let missing = Missing::of(&self.options, self.roster.ready().len(), &self.schedule);
-        let is_idle = self.is_idle();
         let waiting = match &mut self.stage {
             Stage::Waiting(waiting) => waiting,
-            Stage::Running if is_idle => self.idle.get_or_insert(Waiting::new(now)),
-            _ => {
-                self.idle = None;
-                return;
-            }
+            _ => self.idle.get_or_insert(Waiting::new(now)),
         };
         match waiting.look(&self.options, &missing, now) {
             Patience::Waits => {}
