@@ -203,7 +203,11 @@ impl Run {
             slots: slots.clamp(1, MOST_SLOTS),
             advertise,
             plain_off_loopback: false,
-            open: OpenOptions { given: sources(given)?, held: partitions(held, epoch)?, ..options(cache, offline, root) },
+            open: OpenOptions {
+                given: sources(given)?,
+                held: partitions(held, epoch)?,
+                ..options(cache, offline, root)
+            },
             record: None,
             keep_state: None,
             patience: seconds("patience", 0.0, patience)?,
@@ -319,7 +323,10 @@ fn sources(given: Option<&Bound<'_, PyDict>>) -> PyResult<BTreeMap<String, Arc<d
 }
 
 /// Partitions by their numbers; all of them for one epoch, or for good.
-fn partitions(held: Option<&Bound<'_, PyDict>>, epoch: Option<u64>) -> PyResult<BTreeMap<u32, (PartitionSource, Option<u64>)>> {
+fn partitions(
+    held: Option<&Bound<'_, PyDict>>,
+    epoch: Option<u64>,
+) -> PyResult<BTreeMap<u32, (PartitionSource, Option<u64>)>> {
     let Some(held) = held else { return Ok(BTreeMap::new()) };
     let partition = |(number, source): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let source = source.cast::<Source>()?.get().inner.clone();

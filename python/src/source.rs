@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use paceline::data::{
-    self, Arrays, ExampleShape, NormaliserKind, OpenOptions, PartitionNote, PartitionNotes, Partitions, TargetShape, inspect,
+    self, Arrays, ExampleShape, NormaliserKind, OpenOptions, PartitionNote, PartitionNotes, Partitions, TargetShape,
+    inspect,
 };
 use paceline::model::{Batch, Targets};
 use pyo3::prelude::*;
@@ -89,7 +90,8 @@ impl Source {
     fn partitions(notes: Vec<String>) -> PyResult<Self> {
         let note = |text: &String| serde_json::from_str::<PartitionNote>(text);
         let notes = notes.iter().map(note).collect::<Result<Vec<_>, _>>();
-        let notes = notes.map_err(|error| SettingError::new_err(format!("this is not the note of a partition: {error}")))?;
+        let notes =
+            notes.map_err(|error| SettingError::new_err(format!("this is not the note of a partition: {error}")))?;
         let made = PartitionNotes::merge(notes).and_then(|notes| Partitions::new(notes, BTreeMap::new()));
         Ok(Self { inner: Arc::new(made.map_err(|error| of_data(&error))?) })
     }

@@ -65,7 +65,7 @@ def test_a_job_file_is_submitted(spark: Any, cluster: Cluster, tmp_path: Path) -
     job = {"data": 'train = "digits:train"\ntest = "digits:test"\nbatch = 16\nseed = 7', "train": "epochs = 4"}
     text = "\n".join(f"[{name}]\n{body}" for name, body in job.items())
     network = '[network]\ninput = { feed_forward = 64 }\nlayers = [{ dense = { units = 40, activation = "relu" } }, { output = { units = 10 } }]\n'
-    (tmp_path / "job.toml").write_text(f"{text}\n{network}updater = {{ adam = {{ rate = 0.005 }} }}\n")
+    (tmp_path / "job.toml").write_text(f"{text}\n{network}updater = {{ adam = {{ learning_rate = 0.005 }} }}\n")
     usual = ["submit", "job.toml", "--spark-master", cluster.url, "--workers", "1", *LOCAL]
     shown = paceline(*usual, "--dry-run", cwd=tmp_path)
     assert shown.returncode == 0 and "spark-submit --master spark://" in shown.stdout, shown
