@@ -237,7 +237,13 @@ class Work:
 
     def _worker(self, join: str, given: dict[str, Data]) -> Worker:
         return Worker(
-            join, **given, slots=cores() or 1, token=self._token(join), patience=self.plan.patience, root=self.plan.root
+            join,
+            train=given.get("train"),
+            test=given.get("test"),
+            slots=cores() or 1,
+            token=self._token(join),
+            patience=self.plan.patience,
+            root=self.plan.root,
         )
 
     def _listen(self, master: Master) -> Iterator[Event]:
