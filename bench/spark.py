@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,35 @@ def plain(specs: dict[str, str], mode: str, epochs: int) -> tuple[list[float], f
         return epochs_of(master.events), scores.accuracy if scores else 0.0
 
 
+@contextmanager
+def mnist_on_a_cluster() -> Iterator[tuple[Any, Any]]:
+    """A session of a real cluster with two workers of one core, and MNIST as a DataFrame: `held` are the rows to judge on."""
+    import conftest
+    import numpy as np
+    import pyarrow
+    import pyarrow.parquet
+
+    import paceline as pl
+
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("train", "test"):
+            data = pl.Data.open(f"mnist:{part}")
+            rows = data.features().reshape(len(data), -1).astype(np.float32)
+            features = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), rows.shape[1])
+            held = pyarrow.array(np.full(len(rows), part == "test"))
+            labels = pyarrow.array(data.targets().astype(np.int32))
+            columns = {"features": features.cast(pyarrow.list_(pyarrow.float32())), "label": labels, "held": held}
+            pyarrow.parquet.write_table(pyarrow.table(columns), f"{folder}/{part}.parquet")
+        made = conftest.cluster.__wrapped__()
+        spark = conftest.session(next(made).url, **{"spark.executor.memory": "900m"})
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield spark, spark.read.parquet(folder)
+        finally:
+            spark.stop()
+            made.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=4)
@@ -86,29 +117,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
 
-    import conftest
-    import numpy as np
-    import pyarrow
-    import pyarrow.parquet
-
-    import paceline as pl
     from paceline.spark.columns import Columns
     from paceline.spark.exporting import export, remove
 
-    parts = {part: pl.Data.open(f"mnist:{part}") for part in ("train", "test")}
-    with tempfile.TemporaryDirectory() as folder:
-        for part, data in parts.items():
-            rows = data.features().reshape(len(data), -1).astype(np.float32)
-            features = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), rows.shape[1])
-            held = pyarrow.array(np.full(len(rows), part == "test"))
-            labels = pyarrow.array(data.targets().astype(np.int32))
-            columns = {"features": features.cast(pyarrow.list_(pyarrow.float32())), "label": labels, "held": held}
-            pyarrow.parquet.write_table(pyarrow.table(columns), f"{folder}/{part}.parquet")
-        made = conftest.cluster.__wrapped__()
-        cluster = next(made)
-        spark = conftest.session(cluster.url, **{"spark.executor.memory": "900m"})
-        spark.sparkContext.setLogLevel("ERROR")
-        frame = spark.read.parquet(folder)
+    with mnist_on_a_cluster() as (spark, frame):
         columns = Columns.of("features", "label", validation="held")
         began = time.monotonic()
         exported = export(spark, frame, columns, shape=[28, 28, 1], is_classes=True, partitions=2, seed=1)
@@ -122,8 +134,6 @@ def main() -> None:
                 results[name].append({"epoch_seconds": seconds, "accuracy": accuracy})
                 print(name, seconds, accuracy, flush=True)
         remove(spark, exported.folder)
-        spark.stop()
-        made.close()
     medians = {
         name: statistics.median(second for run in results[name] for second in run["epoch_seconds"]) for name in ("spark", "plain")
     }
