@@ -55,8 +55,8 @@ impl Master {
 
     /// Says what a run waits for, and ends it when the limit has passed.
     pub(super) fn wait(&mut self, now: Now) {
-        let is_waiting = matches!(self.stage, Stage::Waiting(_));
-        if !is_waiting && !(self.stage == Stage::Running && self.is_idle()) {
+        let is_idle = self.stage == Stage::Running && self.is_idle();
+        if !is_idle && !matches!(self.stage, Stage::Waiting(_)) {
             self.idle = None;
             return;
         }
