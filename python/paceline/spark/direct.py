@@ -44,16 +44,17 @@ class Partitioned:
 
 
 class _OfPartition(Work):
-    """Holds the rows of one partition, on the disk of its host."""
+    """Holds the rows of one partition."""
 
     def __init__(self, plan: Plan, query: str) -> None:
         super().__init__(plan)
         self.query = query
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        # All of it is read when it is opened: a task that is killed later leaves no file behind.
         with tempfile.TemporaryDirectory(prefix="paceline-partition-") as folder:
             self.data = _spooled(batches, Path(folder), self.query)
-            yield from super().__call__(iter(()))
+        yield from super().__call__(iter(()))
 
 
 class Describing(_OfPartition):
@@ -148,13 +149,13 @@ def partitioned(
             note["partition"] = numbers[note["partition"]]
         with tempfile.TemporaryDirectory(prefix="paceline-validation-") as folder:
             judged = None if validation is None else _collected(validation, Path(folder), options)
-            yield Partitioned(train, options, numbers, [json.dumps(note) for note in notes], labels, judged)
+        yield Partitioned(train, options, numbers, [json.dumps(note) for note in notes], labels, judged)
     finally:
         chosen.unpersist()
 
 
 def _collected(frame: Any, folder: Path, query: str) -> Data | None:
-    """Rows that the driver judges on: they lie on its disk."""
+    """Rows that the driver judges on."""
     import pyarrow
 
     rows = frame._collect_as_arrow() if hasattr(frame, "_collect_as_arrow") else frame.toArrow().to_batches()
