@@ -141,8 +141,7 @@ def partitioned(
             has_weight=columns.weight is not None,
             classes=None if labels is None else [name_of(label) for label in labels],
         )
-        told = sessions.over(train, Describing(plan, options)).collect()
-        _raise_what_failed(told)
+        told = _described(train, Describing(plan, options))
         notes = [json.loads(row["text"]) for row in sorted(told, key=lambda row: row["task"]) if row["kind"] == "note"]
         numbers = {note["partition"]: number for number, note in enumerate(notes)}
         for note in notes:
@@ -162,7 +161,13 @@ def _collected(frame: Any, folder: Path, query: str) -> Data | None:
     return _spooled((batch for batch in rows if isinstance(batch, pyarrow.RecordBatch)), folder, query)
 
 
-def _raise_what_failed(rows: list[Any]) -> None:
+def _described(frame: Any, work: Describing) -> list[Any]:
+    """What tasks tell of their partitions; raises what went wrong in one."""
+    try:
+        rows: list[Any] = sessions.over(frame, work).collect()
+    except Exception as error:
+        raise sessions.explain(error) from error
     for row in rows:
         if row["kind"] in ("failed", "unseen"):
             raise Error(row["text"])
+    return rows
