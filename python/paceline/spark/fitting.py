@@ -99,7 +99,7 @@ def fit_partitions(
     progress: Progress = False,
 ) -> tuple[Fitted, tuple[Any, ...] | None]:
     """Trains on the partitions of a DataFrame as they are, with a Spark job for each epoch; gives the labels, too."""
-    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    leading = _leading(spark, placement)
     told, tell = _listeners(callbacks, progress)
     tag, output = f"paceline-{uuid.uuid4().hex}", tempfile.mkdtemp(prefix="paceline-run-")
     plan = Plan(run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS)
@@ -111,12 +111,8 @@ def fit_partitions(
                 trainer,
                 *data,
                 output=output,
-                listen=listen,
-                advertise=advertise,
+                **leading,
                 expected_workers=min(placement.workers, len(parts.notes)),
-                expected_within=GATHER_SECONDS,
-                waiting_limit=FOREVER_SECONDS,
-                silence_limit=placement.silence_limit,
             ) as master:
                 plan = replace(plan, join=master.join)
                 for event in master.events:
@@ -134,7 +130,7 @@ def fit_job(
     spark: Any, job: Path, output: Path, placement: Placement, *, settings: Sequence[str] = (), callbacks: Sequence[Callback] = ()
 ) -> Scores | None:
     """Trains the job of a file, whose data the driver and every executor see under the same names; the model goes to `output`."""
-    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    leading = _leading(spark, placement)
     _, tell = _listeners(callbacks, "auto")
     tag = f"paceline-{uuid.uuid4().hex}"
     root = str(Path.cwd())
@@ -143,12 +139,8 @@ def fit_job(
             job,
             settings=settings,
             output=output,
-            listen=listen,
-            advertise=advertise,
+            **leading,
             expected_workers=placement.workers,
-            expected_within=GATHER_SECONDS,
-            waiting_limit=FOREVER_SECONDS,
-            silence_limit=placement.silence_limit,
         ) as master:
             plan = Plan(
                 run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS, join=master.join, root=root
@@ -159,6 +151,18 @@ def fit_job(
             return None if scores is None else Scores.parse(scores)
     finally:
         sessions.cancel(spark, tag)
+
+
+def _leading(spark: Any, placement: Placement) -> dict[str, Any]:
+    """How a master in the driver listens and waits, whatever it leads."""
+    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    return {
+        "listen": listen,
+        "advertise": advertise,
+        "expected_within": GATHER_SECONDS,
+        "waiting_limit": FOREVER_SECONDS,
+        "silence_limit": placement.silence_limit,
+    }
 
 
 def _listeners(callbacks: Sequence[Callback], progress: Progress) -> tuple[Kept, Callback]:
@@ -199,7 +203,7 @@ def _led_by_the_driver(
     spark: Any, trainer: Trainer, exported: Exported, placement: Placement, tag: str, tell: Callback
 ) -> tuple[Model, Told | None]:
     output = tempfile.mkdtemp(prefix="paceline-run-")
-    listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
+    leading = _leading(spark, placement)
     try:
         with ExitStack() as stack:
             folders = [stack.enter_context(stores.local(folder)) for folder in (exported.train, exported.test) if folder]
@@ -208,12 +212,8 @@ def _led_by_the_driver(
                 trainer,
                 *data,
                 output=output,
-                listen=listen,
-                advertise=advertise,
+                **leading,
                 expected_workers=placement.workers,
-                expected_within=GATHER_SECONDS,
-                waiting_limit=FOREVER_SECONDS,
-                silence_limit=placement.silence_limit,
             )
             stack.enter_context(master)
             plan = _plan(exported, tag, join=master.join)

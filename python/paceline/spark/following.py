@@ -95,26 +95,30 @@ class DriverLeads(_Following):
 
     def run(self) -> tuple[Any, Told | None, bool]:
         run = self.master._run
-        joined = joined_before = 0
         try:
-            while not run.is_over:
-                line = run.next(SLICE_SECONDS)
-                if line is not None:
-                    event = Event.parse(line)
-                    joined += event.kind == "worker_joined"
-                    self.tell(event)
-                elif not self.job.is_alive() and not run.is_over:
-                    wrong = self._look_at(self.job)
-                    if self.submissions == MOST_SUBMISSIONS or (wrong and joined == joined_before):
-                        raise _why(wrong)
-                    joined_before = joined
-                    self.job = self._submit()
+            self._follow(run)
             result = run.result()
         except BaseException:
             sessions.cancel(self.spark, self.plan.run)
             raise
         self._end()
         return result
+
+    def _follow(self, run: Any) -> None:
+        """Tells what the master tells, to its end."""
+        joined = joined_before = 0
+        while not run.is_over:
+            line = run.next(SLICE_SECONDS)
+            if line is not None:
+                event = Event.parse(line)
+                joined += event.kind == "worker_joined"
+                self.tell(event)
+            elif not self.job.is_alive() and not run.is_over:
+                wrong = self._look_at(self.job)
+                if self.submissions == MOST_SUBMISSIONS or (wrong and joined == joined_before):
+                    raise _why(wrong)
+                joined_before = joined
+                self.job = self._submit()
 
     def _end(self) -> None:
         """Workers leave by themselves; tasks that have not begun find that there is nothing left to do."""
@@ -139,35 +143,27 @@ class EpochByEpoch(DriverLeads):
     def _frame(self) -> Any:
         return sessions.over(self.parts.frame, Bringing(self.plan, self.parts.query, self.parts.numbers, self.epoch))
 
-    def run(self) -> tuple[Any, Told | None, bool]:
-        run = self.master._run
+    def _follow(self, run: Any) -> None:
         counted, ended = 0, None
-        try:
-            while not run.is_over:
-                line = run.next(SLICE_SECONDS)
-                if line is not None:
-                    event = Event.parse(line)
-                    counted = event["epoch"] if event.kind == "epoch" else counted
-                    self.tell(event)
-                    continue
-                if self.job.is_alive() or run.is_over:
-                    continue
-                wrong = self._look_at(self.job) if ended is None else []
-                ended = ended or time.monotonic()
-                if counted > self.epoch:
-                    self.epoch, self.submissions, ended = counted, 0, None
-                    self.job = self._submit()
-                elif wrong or time.monotonic() - ended > COUNT_SECONDS:
-                    if self.submissions == MOST_SUBMISSIONS:
-                        raise _why(wrong)
-                    ended = None
-                    self.job = self._submit()
-            result = run.result()
-        except BaseException:
-            sessions.cancel(self.spark, self.plan.run)
-            raise
-        self._end()
-        return result
+        while not run.is_over:
+            line = run.next(SLICE_SECONDS)
+            if line is not None:
+                event = Event.parse(line)
+                counted = event["epoch"] if event.kind == "epoch" else counted
+                self.tell(event)
+                continue
+            if self.job.is_alive() or run.is_over:
+                continue
+            wrong = self._look_at(self.job) if ended is None else []
+            ended = ended or time.monotonic()
+            if counted > self.epoch:
+                self.epoch, self.submissions, ended = counted, 0, None
+                self.job = self._submit()
+            elif wrong or time.monotonic() - ended > COUNT_SECONDS:
+                if self.submissions == MOST_SUBMISSIONS:
+                    raise _why(wrong)
+                ended = None
+                self.job = self._submit()
 
 
 class TaskLeads(_Following):
