@@ -33,7 +33,7 @@ release-wheel:
 	python3 -m venv --clear target/release-python
 	$(RELEASE) $(PIP) 'maturin[zig]>=1.16,<2' 'auditwheel>=6' 'abi3audit>=0.0.21'
 	rm -rf target/release-wheels
-	cd python && $(RELEASE) -m maturin build --release --locked --quiet --zig --compatibility manylinux_2_28 --out ../target/release-wheels
+	cd python && PATH="$(dir $(RELEASE)):$$PATH" $(RELEASE) -m maturin build --release --locked --quiet --zig --compatibility manylinux_2_28 --out ../target/release-wheels
 	$(RELEASE) -m auditwheel show target/release-wheels/*.whl | tr '\n' ' ' | grep 'consistent with.*manylinux_2_28'
 	$(RELEASE) -m abi3audit --strict target/release-wheels/*.whl
 	test "$$(stat -c %s target/release-wheels/*.whl)" -le 25000000
