@@ -255,10 +255,11 @@ pub(crate) struct Cache {
 #[derive(Args)]
 pub(crate) struct Evaluate {
     /// The model file
-    pub model: PathBuf,
+    #[arg(required_unless_present = "join")]
+    pub model: Option<PathBuf>,
     /// The data, such as `mnist:test` or `csv:flowers.csv?label=species`
-    #[arg(long, value_name = "SPEC")]
-    pub data: String,
+    #[arg(long, value_name = "SPEC", required_unless_present = "join")]
+    pub data: Option<String>,
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
@@ -271,7 +272,31 @@ pub(crate) struct Evaluate {
     #[command(flatten)]
     pub workers: Workers,
     #[command(flatten)]
+    pub helping: Helping,
+    #[command(flatten)]
     pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Helping {
+    /// Let other machines help, which have the same data: where they connect to, as ADDR:PORT, ADDR:FROM-TO or port 0 for any
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+    /// What they are told to connect to, if it is another address
+    #[arg(long, value_name = "ADDR", requires = "listen")]
+    pub advertise: Option<String>,
+    /// Help a process that was started with `--listen`, until it is done: its address, or the join string that it printed
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["model", "data", "listen"])]
+    pub join: Option<String>,
+    /// A file with the token that helpers must know
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// With `--join`: files of the data are read below this folder only [default: the current folder]
+    #[arg(long, value_name = "DIR", requires = "join")]
+    pub data_root: Option<PathBuf>,
+    /// With `--join`: how long it looks for the other process, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub patience: u64,
 }
 
 #[derive(Args)]
@@ -284,18 +309,21 @@ pub(crate) struct Workers {
 #[derive(Args)]
 pub(crate) struct Predict {
     /// The model file
-    pub model: PathBuf,
+    #[arg(required_unless_present = "join")]
+    pub model: Option<PathBuf>,
     /// The data, such as `csv:flowers.csv`; a label column is not needed
-    #[arg(long, value_name = "SPEC")]
-    pub data: String,
+    #[arg(long, value_name = "SPEC", required_unless_present = "join")]
+    pub data: Option<String>,
     /// The CSV file to write
-    #[arg(long, value_name = "FILE.csv")]
-    pub output: PathBuf,
+    #[arg(long, value_name = "FILE.csv", required_unless_present = "join", conflicts_with = "join")]
+    pub output: Option<PathBuf>,
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
     #[command(flatten)]
     pub workers: Workers,
+    #[command(flatten)]
+    pub helping: Helping,
     #[command(flatten)]
     pub cache: Cache,
 }

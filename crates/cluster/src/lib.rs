@@ -5,6 +5,7 @@
 //! - [`run_master`], [`run_worker`]: the two processes of a run; [`run_worker_with`] brings a kind of replica of its own.
 //! - [`loops`]: the same two as machines that are handed one input at a time, for other surroundings than real ones.
 //! - [`coordination`]: who leads a run, and where the others find it; by the files of a folder, or by a ZooKeeper.
+//! - [`inference`]: a trained model over data, on many machines. `door`: how strangers come in, to train or to help.
 //! - [`tracker`]: the state of a run over HTTP, for people and for Prometheus.
 //! - [`transport`]: links between processes that carry frames, in memory or over TCP; nothing of it ever blocks.
 //! - [`trust`]: who may join and speak: join strings, tokens, certificates of one run, TLS.
@@ -12,7 +13,9 @@
 //! - [`prove`]: count and fingerprint of the data, so that all train on the same.
 
 pub mod coordination;
+mod door;
 mod error;
+pub mod inference;
 mod local_user;
 mod master;
 mod mode;

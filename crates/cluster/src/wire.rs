@@ -20,6 +20,7 @@ use paceline_train::Traffic;
 use serde::{Deserialize, Serialize};
 
 use crate::Whereabouts;
+use crate::inference::Helping;
 
 /// The version of what master and workers say to each other: major and minor. A newer minor number understands an older one.
 pub const PROTOCOL: Version = Version { major: 1, minor: 0 };
@@ -37,6 +38,17 @@ impl Version {
     /// Whether what was written as another version can be read as this one.
     pub fn reads(self, written: Self) -> bool {
         written.major == self.major && written.minor <= self.minor
+    }
+
+    /// Why one who speaks another version is refused, and what to do about it.
+    pub(crate) fn refusal(self, version: Self, program: &str) -> Option<String> {
+        let own = env!("CARGO_PKG_VERSION");
+        (!self.reads(version)).then(|| {
+            format!(
+                "it speaks version {version} of the protocol (paceline {program}) and the master {self} (paceline {own}), which \
+                 understands the same major number and no newer minor one: install the same on both"
+            )
+        })
     }
 }
 
@@ -89,6 +101,16 @@ impl JobText {
     }
 }
 
+/// What one who joins wants to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// To train.
+    #[default]
+    Train,
+    /// To run a trained model over data.
+    Infer,
+}
+
 /// What master and workers say to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Word {
@@ -105,6 +127,9 @@ pub enum Word {
         /// What its machine is called; empty if it does not know.
         #[serde(default)]
         host: String,
+        /// What it wants to do.
+        #[serde(default)]
+        purpose: Purpose,
     },
     /// It has to prove that it knows the token, as the master does with this.
     Challenge {
@@ -211,6 +236,8 @@ pub enum Word {
         /// In `shared`: what messages were like, and what is kept back.
         traffic: Option<Traffic>,
     },
+    /// Between one who leads a pass of a trained model and those who help.
+    Helping(Helping),
     /// A loss is no number: nobody can go on from there.
     Failed {
         /// Where, and what it was.

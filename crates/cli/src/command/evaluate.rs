@@ -1,22 +1,43 @@
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use paceline::data::{OpenOptions, open};
 use paceline::nn::evaluation::Thresholds;
-use paceline::train::{Measures, SavedModel};
+use paceline::train::{Evaluator, Measures, ParallelInference, SavedModel, Scores};
 use serde_json::json;
 
+use super::helping::{Led, help, lead};
 use super::{inference, open_options, say};
 use crate::arguments;
 use crate::failure::{DONE, Exit};
 
 pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
-    let model = SavedModel::load(&arguments.model)?;
-    let options = open_options(&arguments.cache, false);
-    let source = open(&arguments.data, &OpenOptions { schema: model.schema.clone(), ..options })?;
-    let inference = inference(model.file, &arguments.workers)?;
+    let arguments::Evaluate { model, data, batch, workers, helping, cache, .. } = arguments;
+    if let Some(join) = &helping.join {
+        return help(join, helping, workers, cache);
+    }
+    let (Some(model), Some(data)) = (model, data) else { bail!("expected a model and `--data`") };
+    let model = SavedModel::load(model)?;
+    let source = open(data, &OpenOptions { schema: model.schema.clone(), ..open_options(cache, false) })?;
     let thresholds = Thresholds::of(arguments.auc_thresholds.map(|n| n as usize));
-    let scores = inference.evaluate_at(source, arguments.batch as usize, thresholds)?.with_context(|| {
-        format!("`{}` has no targets to judge by: name its label column with `?label=`", arguments.data)
-    })?;
+    let batch = *batch as usize;
+    let scores = match &helping.listen {
+        None => inference(model.file, workers)?.evaluate_at(source, batch, thresholds)?,
+        Some(listen) => {
+            let bytes = model.file.to_bytes();
+            let inference = inference(model.file, workers)?;
+            let evaluator = Evaluator::new(&source.shape().targets, inference.output_width(), thresholds);
+            evaluator
+                .map(|evaluator| {
+                    judge_with_help(
+                        evaluator,
+                        Led { listen, helping, command: "evaluate", model: bytes, data, source, batch, judged: true },
+                        &inference,
+                    )
+                })
+                .transpose()?
+        }
+    };
+    let scores =
+        scores.with_context(|| format!("`{data}` has no targets to judge by: name its label column with `?label=`"))?;
     if arguments.json {
         let report = match &scores.measures {
             Measures::Classes(classes) => serde_json::to_value(classes.report())?,
@@ -32,4 +53,12 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
         say(&scores)?;
     }
     Ok(DONE)
+}
+
+fn judge_with_help(mut evaluator: Evaluator, led: Led<'_>, inference: &ParallelInference) -> Result<Scores> {
+    lead(led, inference, |batch, outputs, loss| {
+        evaluator.add_outputs(batch, outputs, loss);
+        Ok(())
+    })?;
+    Ok(evaluator.scores())
 }

@@ -1,9 +1,10 @@
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use paceline::data::{LeftOut, OpenOptions, open, reads};
 use paceline::train::SavedModel;
 
+use super::helping::{Led, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
@@ -12,31 +13,40 @@ use crate::failure::{DONE, Exit, Misuse};
 const MOST_TOLD: usize = 20;
 
 pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
-    if arguments.output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
-        let message = format!("`--output {}`: expected a name that ends in `.csv`", arguments.output.display());
+    let arguments::Predict { model, data, output, batch, workers, helping, cache } = arguments;
+    if let Some(join) = &helping.join {
+        return help(join, helping, workers, cache);
+    }
+    let (Some(model), Some(data), Some(output)) = (model, data, output) else {
+        bail!("expected a model, `--data` and `--output`")
+    };
+    if output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
+        let message = format!("`--output {}`: expected a name that ends in `.csv`", output.display());
         return Err(Misuse(message).into());
     }
-    let model = SavedModel::load(&arguments.model)?;
-    let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(&arguments.cache, false) };
-    if let Some(input) = reads(&arguments.data, &options, &arguments.output)? {
-        let output = arguments.output.display();
-        let message = format!("`--output {output}` is `{}`, which is read: choose another name", input.display());
+    let model = SavedModel::load(model)?;
+    let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(cache, false) };
+    if let Some(input) = reads(data, &options, output)? {
+        let message =
+            format!("`--output {}` is `{}`, which is read: choose another name", output.display(), input.display());
         return Err(Misuse(message).into());
     }
-    let source = open(&arguments.data, &options)?;
+    let source = open(data, &options)?;
     let examples = source.examples();
     let left_out = source.left_out().to_vec();
     let (names, classes) = (model.output_names(), model.predicts_classes());
     let what = if model.gives_probabilities() { "probability" } else { "output" };
     let width = model.file.network.output().len();
-    let inference = inference(model.file, &arguments.workers)?;
-    write_beside(&arguments.output, |out| {
+    let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
+    let inference = inference(model.file, workers)?;
+    let batch = *batch as usize;
+    write_beside(output, |out| {
         let mut writer = csv::Writer::from_writer(out);
         let columns = names.iter().map(|name| if classes { format!("{what} of {name}") } else { name.clone() });
         writer.write_record(classes.then(|| "prediction".to_owned()).into_iter().chain(columns))?;
         let (mut rows, mut left_out) = (0, left_out.iter().peekable());
         let empty = vec![String::new(); names.len() + usize::from(classes)];
-        inference.predict(source, arguments.batch as usize, |_, outputs| -> Result<()> {
+        let mut write = |outputs: &[f32]| -> Result<()> {
             for row in outputs.chunks_exact(width) {
                 // Every row of the input has its row of the output.
                 while left_out.next_if(|left_out| left_out.row == rows).is_some() {
@@ -52,12 +62,19 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
                 writer.write_record(class.into_iter().chain(row.iter().map(f32::to_string)))?;
             }
             Ok(())
-        })?;
+        };
+        match (&helping.listen, bytes) {
+            (Some(listen), Some(model)) => {
+                let led = Led { listen, helping, command: "predict", model, data, source, batch, judged: false };
+                lead(led, &inference, |_, outputs, _| write(outputs))?;
+            }
+            _ => inference.predict(source, batch, |_, outputs| write(outputs))?,
+        }
         left_out.try_for_each(|_| writer.write_record(&empty))?;
         writer.flush()?;
         Ok(())
     })?;
-    eprintln!("wrote {examples} predictions to `{}`", arguments.output.display());
+    eprintln!("wrote {examples} predictions to `{}`", output.display());
     if !left_out.is_empty() {
         eprintln!("{} rows have no prediction and are empty there:", left_out.len());
         for LeftOut { row, reason } in left_out.iter().take(MOST_TOLD) {

@@ -17,8 +17,7 @@ use crate::report::stood_still;
 
 pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
     let target = match (&arguments.join, &arguments.coordinator) {
-        (Some(join), _) if join.starts_with("paceline://") => Target::Join(JoinString::parse(join)?),
-        (Some(address), _) => Target::Address(expect_port(address)?.to_owned()),
+        (Some(join), _) => target(join)?,
         (None, Some(coordinator)) => Target::Coordinator(coordinator.clone()),
         (None, None) => bail!("expected `--join` or `--coordinator`"),
     };
@@ -67,6 +66,14 @@ fn held(partitions: &[String]) -> Result<BTreeMap<u32, (PartitionSource, Option<
         }
     }
     Ok(held)
+}
+
+/// Whom `--join` names.
+pub(super) fn target(join: &str) -> Result<Target> {
+    Ok(match join.starts_with("paceline://") {
+        true => Target::Join(JoinString::parse(join)?),
+        false => Target::Address(expect_port(join)?.to_owned()),
+    })
 }
 
 /// An address without a port is none, however long it is looked for.

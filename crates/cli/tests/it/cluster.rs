@@ -455,15 +455,21 @@ fn answer(address: &str, first: &[u8]) -> String {
 
 #[test]
 fn another_version_is_told_what_both_are() {
-    use paceline_cluster::wire::{PROTOCOL, Version, Word};
+    use paceline_cluster::wire::{PROTOCOL, Purpose, Version, Word};
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &[]);
     let address = address(&mut master);
     let mut bytes = Vec::new();
     let newer = Version { minor: PROTOCOL.minor + 1, ..PROTOCOL };
     for version in [newer, Version { major: 99, minor: 0 }] {
-        let hello =
-            Word::Hello { nonce: String::new(), known_term: 0, version, program: "7.8.9".into(), host: String::new() };
+        let hello = Word::Hello {
+            nonce: String::new(),
+            known_term: 0,
+            version,
+            program: "7.8.9".into(),
+            host: String::new(),
+            purpose: Purpose::Train,
+        };
         bytes.clear();
         hello.frame(0, 0, 0, 1, &Default::default()).write(&mut bytes);
         let said = answer(&address, &bytes);

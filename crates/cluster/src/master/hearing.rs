@@ -6,12 +6,12 @@ use paceline_exchange::{Bulk, Frame, Planted};
 use paceline_train::{Event, ReplicaMode};
 
 use super::host::MasterHost;
-use super::term::{Challenged, Known, Term};
+use super::term::{Known, Term};
 use crate::ClusterError;
 use crate::names::host_name;
 use crate::transport::{LinkId, TransportEvent};
-use crate::trust::{Role, TOKENS, Talk};
-use crate::wire::{PROTOCOL, Version, Word};
+use crate::trust::TOKENS;
+use crate::wire::{PROTOCOL, Purpose, Version, Word};
 
 impl Term {
     pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
@@ -23,7 +23,7 @@ impl Term {
                 }
             }
             TransportEvent::Closed { link, reason } => {
-                self.challenged.remove(&link);
+                self.door.forget(link);
                 if let Some(member) = self.links.remove(&link) {
                     let reason = self.why_gone(member, reason, host);
                     self.feed(MasterEvent::LinkLost(member, reason), host)?;
@@ -53,8 +53,8 @@ impl Term {
         };
         let Some(member) = self.links.get(&link).copied() else {
             return match word {
-                Word::Hello { nonce, known_term, version, program, host: machine } => {
-                    match self.refusal(known_term, version, &program) {
+                Word::Hello { nonce, known_term, version, program, host: machine, purpose } => {
+                    match self.refusal(known_term, version, &program, purpose) {
                         Some(reason) => {
                             self.refuse(link, &reason, host);
                             Ok(())
@@ -144,13 +144,12 @@ impl Term {
     }
 
     /// Why a stranger is refused, and what to do about it.
-    fn refusal(&self, known_term: u64, version: Version, program: &str) -> Option<String> {
-        if !PROTOCOL.reads(version) {
-            let own = env!("CARGO_PKG_VERSION");
-            Some(format!(
-                "it speaks version {version} of the protocol (paceline {program}) and the master {PROTOCOL} (paceline {own}), \
-                 which understands the same major number and no newer minor one: install the same on both"
-            ))
+    fn refusal(&self, known_term: u64, version: Version, program: &str, purpose: Purpose) -> Option<String> {
+        let other_version = PROTOCOL.refusal(version, program);
+        if other_version.is_some() {
+            other_version
+        } else if purpose != Purpose::Train {
+            Some("it trains a network: lend it cores with `paceline worker --join`".into())
         } else if known_term > self.record.term {
             let own = self.record.term;
             Some(format!("it has seen term {known_term}, but this master rules term {own}: another master leads"))
@@ -173,22 +172,16 @@ impl Term {
         host: &mut dyn MasterHost,
     ) -> Result<(), ClusterError> {
         let (of_master, binding) = (host.nonce()?, host.links().binding(link));
-        let talk = Talk { of_worker: &of_worker, of_master: &of_master, binding: &binding };
-        let Some(proof) = self.setup.token.as_ref().map(|token| token.prove(Role::Master, &talk)) else {
-            return Ok(());
-        };
-        self.send(link, &Word::Challenge { nonce: of_master.clone(), proof }, host);
-        self.challenged.insert(link, Challenged { of_worker, of_master, host: machine });
+        let Some(token) = &self.setup.token else { return Ok(()) };
+        let challenge = self.door.challenge(link, token, (of_worker, machine), of_master, &binding);
+        self.send(link, &challenge, host);
         Ok(())
     }
 
     fn hear_proof(&mut self, link: LinkId, proof: &str, host: &mut dyn MasterHost) -> Result<(), ClusterError> {
         let binding = host.links().binding(link);
-        let proved = self.challenged.remove(&link).filter(|Challenged { of_worker, of_master, .. }| {
-            let talk = Talk { of_worker, of_master, binding: &binding };
-            self.setup.token.as_ref().is_some_and(|token| token.is_proved(Role::Worker, &talk, proof))
-        });
-        if let Some(Challenged { host: machine, .. }) = proved {
+        let token = self.setup.token.as_ref();
+        if let Some(machine) = token.and_then(|token| self.door.lets_in(link, token, proof, &binding)) {
             return self.welcome(link, &machine, host);
         }
         self.refuse(link, TOKENS, host);

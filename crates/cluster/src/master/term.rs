@@ -17,6 +17,7 @@ use super::saving::Purpose;
 use super::tally::Tally;
 use super::{Outcome, board, ending::Closing};
 use crate::coordination::{RunRecord, RunStage};
+use crate::door::Door;
 use crate::mode::name_of;
 use crate::tracker::Board;
 use crate::transport::LinkId;
@@ -34,16 +35,6 @@ const STEPS_PER_LEASE: u64 = 16;
 fn unjudged(begun: &Begun, is_resumed: bool) -> BTreeMap<Round, u64> {
     let is_at_an_end = is_resumed && begun.rest.epoch() > 0 && begun.rest.is_at_its_start();
     is_at_an_end.then(|| (begun.round, begun.rest.epoch() - 1)).into_iter().collect()
-}
-
-/// One who says that it is a worker.
-pub(super) struct Challenged {
-    /// What it has made up.
-    pub of_worker: String,
-    /// What the master has.
-    pub of_master: String,
-    /// What its machine is called.
-    pub host: String,
 }
 
 /// A worker as the master knows it.
@@ -71,7 +62,7 @@ pub struct Term {
     pub(super) members: BTreeMap<Incarnation, Known>,
     pub(super) links: BTreeMap<LinkId, Incarnation>,
     /// Strangers that have to prove that they know the token.
-    pub(super) challenged: BTreeMap<LinkId, Challenged>,
+    pub(super) door: Door,
     /// What the machines of all who have joined are called.
     pub(super) hosts: BTreeMap<Incarnation, String>,
     pub(super) joined: u64,
@@ -155,7 +146,7 @@ impl Term {
             looks_at: now,
             members: BTreeMap::new(),
             links: BTreeMap::new(),
-            challenged: BTreeMap::new(),
+            door: Door::default(),
             hosts: BTreeMap::new(),
             joined: 0,
             sequence: 0,

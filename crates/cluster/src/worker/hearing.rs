@@ -8,11 +8,11 @@ use super::host::WorkerHost;
 use super::links::Links;
 use super::membership::{Ended, Membership};
 use super::rounds::Rounds;
-use crate::ClusterError;
 use crate::names::name_of;
 use crate::transport::{LinkId, TransportEvent};
-use crate::trust::{MemberIdentity, Proof, Role, TOKENS, Talk, Trust};
-use crate::wire::{PROTOCOL, Word};
+use crate::trust::{MemberIdentity, Proof, TOKENS, Trust};
+use crate::wire::{PROTOCOL, Purpose, Word};
+use crate::{ClusterError, door};
 
 impl Membership {
     pub(super) fn happen(&mut self, event: TransportEvent, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {
@@ -27,7 +27,8 @@ impl Membership {
                 self.nonce = host.nonce()?;
                 let (nonce, program) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
                 let (known_term, version) = (self.known_term, PROTOCOL);
-                let hello = Word::Hello { nonce, known_term, version, program, host: host.machine() };
+                let hello =
+                    Word::Hello { nonce, known_term, version, program, host: host.machine(), purpose: Purpose::Train };
                 self.send(self.master, &hello, host);
             }
             TransportEvent::Opened { link } => {
@@ -66,19 +67,13 @@ impl Membership {
     /// Both know the token, and neither shows it.
     fn answer(&mut self, nonce: &str, proof: &str, host: &mut dyn WorkerHost) {
         let binding = host.links().binding(self.master);
-        let talk = Talk { of_worker: &self.nonce, of_master: nonce, binding: &binding };
-        let proof = match &self.setup.token {
-            None => String::new(),
-            Some(token) if token.is_proved(Role::Master, &talk, proof) => {
-                self.is_master_proved = true;
-                token.prove(Role::Worker, &talk)
+        match door::answer(self.setup.token.as_ref(), &self.nonce, nonce, proof, &binding) {
+            Ok((answer, is_master_proved)) => {
+                self.is_master_proved |= is_master_proved;
+                self.send(self.master, &answer, host);
             }
-            Some(_) => {
-                self.ended = Some(Ended::Refused(format!("its token is another one; {TOKENS}")));
-                return;
-            }
-        };
-        self.send(self.master, &Word::Prove { proof }, host);
+            Err(reason) => self.ended = Some(Ended::Refused(reason)),
+        }
     }
 
     pub(super) fn hear(&mut self, link: LinkId, frame: &Frame, host: &mut dyn WorkerHost) -> Result<(), ClusterError> {

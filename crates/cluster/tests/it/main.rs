@@ -1,6 +1,7 @@
 //! The crate from outside, one folder or file for each part.
 
 mod embedded;
+mod inference;
 mod local_errors;
 #[path = "../support/suite.rs"]
 mod suite;

@@ -172,6 +172,11 @@ impl ParallelInference {
         self.current().version
     }
 
+    /// Numbers that come out for an example.
+    pub fn output_width(&self) -> usize {
+        self.current().outputs()
+    }
+
     /// Passes that run at the same time.
     pub fn workers(&self) -> usize {
         self.shared.workers

@@ -1,0 +1,92 @@
+//! `evaluate` and `predict` on many machines: one process leads, others help.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use paceline::data::Source;
+use paceline::model::{Batch, Loss};
+use paceline::train::ParallelInference;
+use paceline_cluster::inference::{
+    HelpEvent, HelpOptions, InferenceEvent, LeadInference, help_inference, lead_inference,
+};
+
+use super::master::{is_loopback, read_token};
+use super::open_options;
+use super::worker::target;
+use crate::arguments::{Cache, Helping, Workers};
+use crate::failure::{DONE, Exit};
+
+/// Helps whoever leads.
+pub(super) fn help(join: &str, helping: &Helping, workers: &Workers, cache: &Cache) -> Result<Exit> {
+    let mut open = open_options(cache, false);
+    open.root.clone_from(&helping.data_root);
+    let options = HelpOptions {
+        target: target(join)?,
+        token: helping.token_file.as_deref().map(read_token).transpose()?,
+        workers: workers.workers.map(|workers| workers as usize),
+        open,
+        patience: Duration::from_secs(helping.patience),
+    };
+    let computed = help_inference(&options, &mut |event| match event {
+        HelpEvent::Joined { address, data, examples } => {
+            eprintln!("helping {address} with `{data}`, {examples} examples");
+        }
+        HelpEvent::Waiting { address, reason } => {
+            eprintln!("waiting for up to {} s for a process to help at {address}: {reason}", helping.patience);
+        }
+    })?;
+    eprintln!("finished: {computed} examples were computed here");
+    Ok(DONE)
+}
+
+/// A pass that others may help with.
+pub(super) struct Led<'a> {
+    pub listen: &'a str,
+    pub helping: &'a Helping,
+    /// Which command they help with.
+    pub command: &'static str,
+    /// The model file.
+    pub model: Vec<u8>,
+    pub data: &'a str,
+    pub source: Arc<dyn Source>,
+    pub batch: usize,
+    pub judged: bool,
+}
+
+/// Runs the model over the data with whoever helps; batches come in order, without their features.
+pub(super) fn lead(
+    led: Led<'_>,
+    inference: &ParallelInference,
+    each: impl FnMut(&Batch, &[f32], Loss) -> Result<()>,
+) -> Result<()> {
+    let Led { listen, helping, command, model, data, source, batch, judged } = led;
+    let options = LeadInference {
+        listen: listen.to_owned(),
+        advertise: helping.advertise.clone(),
+        tls: !is_loopback(listen)?,
+        token: helping.token_file.as_deref().map(read_token).transpose()?,
+        model,
+        data: data.to_owned(),
+        source,
+        batch,
+        judged,
+    };
+    lead_inference(options, inference, &mut |event| tell(event, command), each)
+}
+
+fn tell(event: &InferenceEvent, command: &str) {
+    match event {
+        InferenceEvent::Listening { address, join } => {
+            let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
+            eprintln!("listening on {address}; another machine helps with: paceline {command} --join {join}");
+        }
+        InferenceEvent::Joined { helper, helpers } => eprintln!("{helper} helps; {helpers} do"),
+        // The answer is soon there, or tells itself.
+        InferenceEvent::Progress { .. } => {}
+        InferenceEvent::Lost { helper, reason, parts_again } => {
+            eprintln!("{helper} does not help any more: {reason}; {parts_again} parts are done by others");
+        }
+        InferenceEvent::Helped { helper, examples } => eprintln!("{helper} has computed {examples} examples"),
+    }
+}
