@@ -215,3 +215,34 @@ fn an_evaluation_without_targets_says_what_is_missing() {
     fs::write(folder.path().join("job.toml"), job).expect("written");
     run(folder.path(), &["train", "job.toml"]).refused(1, &["no targets", "label"]);
 }
+
+#[test]
+fn who_lets_others_help_does_not_wait_for_them_and_finds_the_same() {
+    let folder = trained();
+    let data = ["--data", "csv:flowers.csv?label=kind", "--batch", "4"];
+    let helped = ["--listen", "127.0.0.1:0"];
+    let evaluate = [&["evaluate", MODEL, "--json"], &data[..]].concat();
+    let alone = run(folder.path(), &evaluate).done();
+    let led = run(folder.path(), &[&evaluate[..], &helped].concat()).done();
+    assert_eq!(led.output, alone.output);
+    assert!(led.errors.contains("another machine helps with: paceline evaluate --join 127.0.0.1:"), "{}", led.errors);
+    let predict = [&["predict", MODEL, "--output", "alone.csv"], &data[..]].concat();
+    run(folder.path(), &predict).done();
+    let predict = [&["predict", MODEL, "--output", "led.csv"], &data[..], &helped].concat();
+    run(folder.path(), &predict).done();
+    assert_eq!(table(&folder.path().join("led.csv")), table(&folder.path().join("alone.csv")));
+}
+
+#[test]
+fn whoever_cannot_help_is_told_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    run(folder.path(), &["evaluate", "--join", "somewhere"]).refused(2, &["`HOST:PORT` or a join string"]);
+    let nobody = run(folder.path(), &["predict", "--join", "127.0.0.1:9", "--patience", "0"]);
+    nobody.refused(1, &["127.0.0.1:9", "look at the address"]);
+    let with_data = run(folder.path(), &["evaluate", "--join", "127.0.0.1:9", "--data", "digits:test"]);
+    with_data.refused(2, &["cannot be used with"]);
+    run(folder.path(), &["evaluate", "--data", "digits:test"]).refused(2, &["MODEL"]);
+    let mut master = crate::masters::master(folder.path(), &[]);
+    let address = crate::masters::address(&mut master);
+    run(folder.path(), &["evaluate", "--join", &address]).refused(1, &["it trains a network", "paceline worker"]);
+}
