@@ -150,6 +150,7 @@ impl Run {
             status_token: status_token.map(read_token).transpose()?,
             output: output.clone(),
             restarts: restart,
+            statistics,
             open: OpenOptions { given: sources(given)?, ..options(cache, offline, root) },
         };
         let text = JobText { name, text: job, is_json, settings };

@@ -132,6 +132,8 @@ def test_it_is_stopped_from_a_callback_and_resumed(digits) -> None:
 
 
 def test_ctrl_c_stops_after_the_step_and_says_so(digits) -> None:
+    # Who starts the tests in the background of a shell has Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     pressed = []
 
     def press(event: pl.Event) -> None:
@@ -141,6 +143,7 @@ def test_ctrl_c_stops_after_the_step_and_says_so(digits) -> None:
 
     with pytest.raises(pl.Stopped) as raised:
         pl.Trainer(small(), epochs=1_000_000, output="run", callbacks=[press]).fit(digits[0])
+    signal.signal(signal.SIGINT, before)
     assert isinstance(raised.value, KeyboardInterrupt)
     assert raised.value.outcome.stopped
     assert pl.Model.load("run/checkpoint.safetensors").iteration == raised.value.outcome.model.iteration

@@ -93,6 +93,7 @@ impl World {
             key: None,
             renews_after: None,
             restarts: false,
+            statistics: false,
             planted: self.planted,
         }
     }

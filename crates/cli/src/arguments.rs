@@ -130,6 +130,9 @@ pub(crate) struct Master {
     /// A file with the token for that, which `--status` on another address than loopback needs
     #[arg(long, value_name = "FILE")]
     pub status_token_file: Option<PathBuf>,
+    /// Tell at the end where the time of the workers went, as a table, and as `statistics.html` and `.json` in the output folder
+    #[arg(long)]
+    pub statistics: bool,
     /// Write what the rules were told and decided to this file, to replay it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

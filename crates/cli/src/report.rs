@@ -230,6 +230,7 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("nobody holds round {from}: going on from the checkpoint of round {to}")
         }
         Event::OnHold { paused } => if *paused { "paused" } else { "going on" }.into(),
+        Event::Statistics(statistics) => statistics.to_string(),
         Event::Warning { message } => format!("warning: {message}"),
         Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),

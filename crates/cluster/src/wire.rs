@@ -16,7 +16,7 @@ use paceline_exchange::rounds::message::{ToMaster, ToMember, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberOptions, Round, Schedule, Term, ViewNumber};
 use paceline_exchange::sharing::Have;
 use paceline_exchange::{Bulk, Frame};
-use paceline_train::Traffic;
+use paceline_train::{Spent, Traffic};
 use serde::{Deserialize, Serialize};
 
 use crate::Whereabouts;
@@ -235,6 +235,9 @@ pub enum Word {
         bytes_sent: u64,
         /// In `shared`: what messages were like, and what is kept back.
         traffic: Option<Traffic>,
+        /// What its time went into.
+        #[serde(default)]
+        spent: Option<Spent>,
     },
     /// Between one who leads a pass of a trained model and those who help.
     Helping(Helping),

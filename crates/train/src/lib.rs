@@ -11,6 +11,7 @@
 //!   [`Event`]s.
 //! - [`Job`]: a whole run, as a job file describes it.
 //! - [`SavedModel`]: a model file, ready to judge and to predict. [`Scores`], [`evaluate`]: how good a model is on a source.
+//! - [`TrainingStatistics`]: where the time of the workers of many machines went.
 //! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 
 mod error;
@@ -22,6 +23,7 @@ mod replica;
 mod run;
 mod saved;
 mod scores;
+mod statistics;
 mod sync;
 mod team;
 
@@ -35,8 +37,8 @@ pub use mode::Mode;
 pub use options::TrainOptions;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use replica::{
-    Contributed, CoreReplica, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, Snapshot, adopt_into,
-    snapshot_of, write_numbers, write_snapshot,
+    Contributed, CoreReplica, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, Snapshot,
+    adopt_into, snapshot_of, write_numbers, write_snapshot,
 };
 pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};
@@ -45,6 +47,7 @@ pub use run::halt::Stop;
 pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};
+pub use statistics::{Phases, Spent, Stretch, TrainingStatistics, WorkerTime};
 pub use team::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,
     Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use paceline::train::{DIGITS_JOB, Job, Stop};
+use paceline::train::{DIGITS_JOB, Event, Job, Stop, TrainingStatistics};
 use paceline_cluster::trust::Token;
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
@@ -57,14 +57,20 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         status_token: arguments.status_token_file.as_deref().map(read_token).transpose()?,
         record: arguments.record.clone(),
         stops_on_poison: arguments.on_poison == OnPoison::Stop,
-        output,
+        output: output.clone(),
         restarts: arguments.restart,
+        statistics: arguments.statistics,
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
     };
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
-    let outcome = run_master(text, &options, &stop, &mut |event| reporter.tell(event))?;
+    let outcome = run_master(text, &options, &stop, &mut |event| {
+        if let Event::Statistics(statistics) = event {
+            keep_statistics(statistics, &output);
+        }
+        reporter.tell(event);
+    })?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         let _ = writeln!(std::io::stdout(), "{scores}");
     }
@@ -73,6 +79,19 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         return Ok(INTERRUPTED);
     }
     Ok(DONE)
+}
+
+/// Beside the model, for a browser and for other programs. What cannot be written does not stop the run.
+fn keep_statistics(statistics: &TrainingStatistics, folder: &Path) {
+    let title = format!("Where the time went: {}", folder.display());
+    let text = serde_json::to_string(statistics).expect("names and numbers");
+    for (name, text) in [("statistics.json", text), ("statistics.html", statistics.page(&title))] {
+        let path = folder.join(name);
+        match std::fs::write(&path, text) {
+            Ok(()) => eprintln!("wrote `{}`", path.display()),
+            Err(error) => eprintln!("warning: cannot write `{}`: {error}", path.display()),
+        }
+    }
 }
 
 fn read_job(arguments: &arguments::Master) -> Result<JobText> {

@@ -191,6 +191,9 @@ impl Term {
         let Some(Closing::Ends(ends)) = self.closing.take() else { return };
         let (exported, scores) = *ends;
         let seconds = self.tally.seconds(host.now());
+        if self.setup.statistics {
+            host.tell(&Event::Statistics(std::mem::take(&mut self.statistics)));
+        }
         host.tell(&Event::Finished {
             mode: name_of(&self.setup.mode),
             workers: self.machine.view().1.len(),

@@ -3,7 +3,7 @@
 use paceline_exchange::rounds::message::{ToMaster, ToMember};
 use paceline_exchange::rounds::{Incarnation, MasterEvent};
 use paceline_exchange::{Bulk, Frame, Planted};
-use paceline_train::{Event, ReplicaMode};
+use paceline_train::{Event, ReplicaMode, Spent};
 
 use super::host::MasterHost;
 use super::term::{Known, Term};
@@ -104,8 +104,11 @@ impl Term {
                 self.states.insert(round, numbers);
                 self.feed(MasterEvent::SharedStateArrived { member, view, epoch, round, vector }, host)?;
             }
-            Word::Report { loss, weight, bytes_sent, traffic } => {
+            Word::Report { loss, weight, bytes_sent, traffic, spent } => {
                 self.tally.report(loss, weight, bytes_sent);
+                if let Some(spent) = spent {
+                    self.take_spent(member, &spent, host);
+                }
                 if let (Some(known), Some(traffic)) = (self.members.get_mut(&member), traffic) {
                     known.traffic = Some(traffic);
                     let (worker, epoch, iteration) = (self.name(member), self.epoch + 1, self.iteration);
@@ -124,6 +127,18 @@ impl Term {
             _ => host.links().close(link, "expected what a member says to its master"),
         }
         Ok(())
+    }
+
+    /// What a member's time went into. Steps that are too short for many machines are told, once.
+    fn take_spent(&mut self, member: Incarnation, spent: &Spent, host: &mut dyn MasterHost) {
+        let (worker, seconds) = (self.name(member), self.tally.seconds(host.now()));
+        self.statistics.take(&worker, seconds, spent);
+        if !self.told_too_short
+            && let Some(message) = self.statistics.too_short(&self.setup.mode)
+        {
+            self.told_too_short = true;
+            host.tell(&Event::Warning { message });
+        }
     }
 
     /// A loss is no number: the best model stands for the run if the job says so, or the run fails.

@@ -43,6 +43,8 @@ pub struct MasterSetup {
     pub renews_after: Option<Now>,
     /// Whether a run that is there already is begun anew.
     pub restarts: bool,
+    /// Whether it tells at the end what the time of its members went into.
+    pub statistics: bool,
     /// A mistake, for the simulator.
     pub planted: Option<Planted>,
 }

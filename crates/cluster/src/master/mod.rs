@@ -90,6 +90,8 @@ pub struct LeadOptions {
     pub output: PathBuf,
     /// Whether a run that is there already is begun anew, also one that has ended.
     pub restarts: bool,
+    /// Whether it tells at the end where the time of the workers went.
+    pub statistics: bool,
     /// How data is opened.
     pub open: OpenOptions,
 }
@@ -210,6 +212,7 @@ pub fn run_master(
         key: identity.as_ref().map(MasterIdentity::fingerprint),
         renews_after: identity.is_some().then(|| (options.certificate / 2).as_millis() as u64),
         restarts: options.restarts,
+        statistics: options.statistics,
         planted: None,
     };
     let board = Board::default();

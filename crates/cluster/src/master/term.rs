@@ -8,7 +8,7 @@ use paceline_exchange::rounds::{
 };
 use paceline_exchange::sharing::{self, SharingOptions};
 use paceline_exchange::{Bulk, MasterRules, Planted};
-use paceline_train::{Event, ReplicaMode, Traffic};
+use paceline_train::{Event, ReplicaMode, Traffic, TrainingStatistics};
 
 use super::host::{Answer, Begun, Input, MasterHost, Operation};
 use super::judging::Judging;
@@ -91,6 +91,9 @@ pub struct Term {
     /// States that are being judged.
     pub(super) being_judged: usize,
     pub(super) tally: Tally,
+    /// What the time of members went into.
+    pub(super) statistics: TrainingStatistics,
+    pub(super) told_too_short: bool,
     pub(super) judging: Judging,
     /// Why the run ends before its last epoch, if it does.
     pub(super) enough: Option<String>,
@@ -164,6 +167,8 @@ impl Term {
             epochs,
             epoch_began_at: steps,
             tally: Tally::new(now),
+            statistics: TrainingStatistics::default(),
+            told_too_short: false,
             judging: Judging::new(&setup.train, begun.judged, now),
             enough: None,
             saved: None,

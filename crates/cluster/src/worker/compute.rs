@@ -6,16 +6,18 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{At, Course, Incarnation, Round, Schedule, Steps, WorkNumber};
 use paceline_model::{Loss, Progress};
-use paceline_train::{Contributed, Parts, Replica, Sink, panic_message};
+use paceline_train::{Contributed, Overhead, Parts, Replica, Sink, panic_message};
 
 use super::chunks::{Chunk, Outgoing, Whole};
 use super::copy::copy_of;
 use super::stream::{StreamDone, StreamTask, carry_out_in_stream};
+use super::timed::{Doing, Stopwatch};
 use crate::ClusterError;
 
 /// What it is asked to do, in order.
@@ -157,6 +159,16 @@ impl Desk {
         }
     }
 
+    /// What is done next, and how many steps that are.
+    fn next_is(&self) -> (Doing, u64) {
+        match self.queue.get(self.next()) {
+            Some(Task::Compute { steps, .. } | Task::Stream(_, StreamTask::Step { steps, .. })) => {
+                (Doing::Compute, steps.slice.iter().filter(|spans| !spans.is_empty()).count() as u64)
+            }
+            _ => (Doing::Apply, 0),
+        }
+    }
+
     /// The steps that are taken next; none if something else is done.
     pub fn next_steps(&self) -> Option<&Steps> {
         match self.queue.get(self.next())? {
@@ -185,18 +197,32 @@ pub(super) fn start(
     replica: Box<dyn Replica>,
     tasks: Receiver<ReplicaTask>,
     outbox: Sender<ReplicaDone>,
+    watch: Arc<Stopwatch>,
 ) -> Result<(), ClusterError> {
     let work = move || {
         let mut desk = Desk::new(replica);
+        // Until the first step, others are waited for, who may come whenever they like.
+        let mut has_begun = false;
         loop {
             if !desk.is_busy() {
+                let idle_since = Instant::now();
                 match tasks.recv() {
-                    Ok(task) => desk.push(task),
+                    Ok(task) => {
+                        if has_begun {
+                            watch.idled(idle_since, matches!(task.0, Task::Commit { .. }));
+                        }
+                        desk.push(task);
+                    }
                     Err(_) => return,
                 }
             }
             tasks.try_iter().for_each(|task| desk.push(task));
-            if let Some(done) = desk.work()
+            let (began, (what, steps)) = (Instant::now(), desk.next_is());
+            has_begun |= steps > 0;
+            let done = desk.work();
+            let Overhead { reading, encoding } = desk.replica.overhead();
+            watch.did(what, began.elapsed(), reading, encoding, steps);
+            if let Some(done) = done
                 && outbox.send(done).is_err()
             {
                 return;

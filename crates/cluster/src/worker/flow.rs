@@ -92,6 +92,7 @@ impl Membership {
             return;
         };
         let Some(sum) = rounds.sum(key, &flow.paths, index) else { return };
+        host.all_in();
         let (part, parts) = flow.paths.part();
         let of = rounds.cut.of_member(part, parts).len();
         let (view, round) = key;

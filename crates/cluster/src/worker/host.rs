@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Sender;
 use paceline_exchange::rounds::{Brings, Now, Term};
-use paceline_train::Layout;
+use paceline_train::{Layout, Spent};
 
 use super::WorkerEvent;
 use super::compute::{ReplicaDone, ReplicaTask};
@@ -74,6 +74,14 @@ pub trait WorkerHost {
 
     /// Gives the replica something to do, after all that it was given before.
     fn compute(&mut self, task: ReplicaTask);
+
+    /// All that this worker adds up in a round is here: from now on only the network is waited for.
+    fn all_in(&mut self) {}
+
+    /// What the replica's time went into since this was last asked, where it is measured.
+    fn spent(&mut self) -> Option<Spent> {
+        None
+    }
 
     /// Where what the replica has done is put; it comes back as [`Input::Done`].
     fn outbox(&self) -> Sender<ReplicaDone>;

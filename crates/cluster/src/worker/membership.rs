@@ -313,7 +313,8 @@ impl Membership {
         if now >= self.reported + REPORT_EVERY {
             let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
             let traffic = self.stream.traffic.take();
-            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic }, host);
+            let spent = host.spent();
+            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic, spent }, host);
             (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, now);
         }
     }

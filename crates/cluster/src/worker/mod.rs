@@ -8,6 +8,7 @@
 //! - `compute`: the replica and what it is to do. `copy`: copies of what it is.
 //! - `rounds`: the numbers of rounds under way, in `chunks`.
 //! - `sharing`, `stream`: what only `shared` needs: steps that make messages, and the messages that are kept.
+//! - `timed`: how the time of the thread that computes is spent.
 //! - `host`: what the loop needs of the world around it. `surroundings`: the real one. `prepare`: the job and the data.
 
 mod actions;
@@ -24,6 +25,7 @@ mod rounds;
 mod sharing;
 mod stream;
 mod surroundings;
+mod timed;
 pub(crate) mod worker_loop;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

@@ -1,14 +1,16 @@
 //! A real worker's surroundings: its links, and threads that find a master, read the data and compute.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select, unbounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{Now, Slots, Term};
-use paceline_train::{Replica, Stop};
+use paceline_train::{Replica, Spent, Stop};
 
 use super::compute::{self, ReplicaDone, ReplicaTask, Task};
 use super::host::{Found, Input, Ready, WorkerHost};
+use super::timed::Stopwatch;
 use super::worker_loop::{WorkerLoop, WorkerSetup};
 use super::{Target, WorkerEvent, WorkerOptions};
 use crate::coordination::{CONNECT_LIMIT, Coordination, ZooKeeper};
@@ -42,6 +44,7 @@ struct Surroundings<'a> {
     prepared: Sender<Prepared>,
     /// Goes to the thread that computes, when there is one.
     tasks: Option<Sender<ReplicaTask>>,
+    watch: Arc<Stopwatch>,
     outbox: Sender<ReplicaDone>,
     record: Record,
     tell: &'a mut dyn FnMut(&WorkerEvent),
@@ -76,6 +79,7 @@ pub(super) fn drive(
         found,
         prepared,
         tasks: None,
+        watch: Arc::new(Stopwatch::new()),
         outbox,
         record,
         tell,
@@ -144,7 +148,7 @@ impl Surroundings<'_> {
     fn take_prepared(&mut self, prepared: Prepared) -> Input {
         let started = prepared.and_then(|(ready, replica)| {
             let (tasks, asked) = unbounded();
-            compute::start(replica, asked, self.outbox.clone())?;
+            compute::start(replica, asked, self.outbox.clone(), self.watch.clone())?;
             self.tasks = Some(tasks);
             Ok(ready)
         });
@@ -178,6 +182,14 @@ impl WorkerHost for Surroundings<'_> {
 
     fn nonce(&mut self) -> Result<String, ClusterError> {
         Ok(Token::random()?.reveal())
+    }
+
+    fn all_in(&mut self) {
+        self.watch.all_in();
+    }
+
+    fn spent(&mut self) -> Option<Spent> {
+        Some(self.watch.take())
     }
 
     fn find(&mut self, known: Term) {

@@ -63,6 +63,7 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         mesh_limit: 16,
         certificate: Duration::from_secs(3600),
         restarts: false,
+        statistics: false,
         stops_on_poison: false,
         record: None,
         status: None,

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use paceline_data::{Loader, LoaderOptions, Normaliser};
 use paceline_exchange::Bulk;
@@ -13,7 +14,7 @@ use paceline_model::{Flat, Handed, Loss, Progress, State};
 use super::crew::{Crew, Task};
 use super::reader::Reader;
 use super::snapshot::{adopt_into, write_snapshot};
-use super::{Contributed, Layout, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
+use super::{Contributed, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
 use crate::team::{Outlet, Purpose, UpdateSender};
 use crate::{AveragingOptions, Error, Outer, SharedOptions, Traffic, Trainer};
 
@@ -33,6 +34,7 @@ pub struct CoreReplica {
     velocity: Vec<f32>,
     /// In `shared`.
     sender: Option<Arc<Residual>>,
+    overhead: Overhead,
 }
 
 /// Where the state after the last round is.
@@ -100,7 +102,8 @@ impl CoreReplica {
         }
         let reader = Reader::start(loader, slots)?;
         let (committed, ahead) = (Committed::Crew, None);
-        Ok(Self { mode, crew, reader, base, committed, given, ahead, velocity, sender })
+        let overhead = Overhead::default();
+        Ok(Self { mode, crew, reader, base, committed, given, ahead, velocity, sender, overhead })
     }
 
     /// Takes one step with all slots. Says what the examples weigh, and their loss.
@@ -115,7 +118,9 @@ impl CoreReplica {
         purpose: &Purpose,
         begin: impl FnOnce(f32),
     ) -> Result<(f32, Loss), Error> {
+        let asked = Instant::now();
         let batches = self.reader.take(at.epoch, spans)?;
+        self.overhead.reading += asked.elapsed();
         let weight = batches.iter().map(|batch| batch.weight()).sum();
         begin(weight);
         let tasks = batches.into_iter().map(|batch| Task::Step(batch, at, purpose.clone())).collect();
@@ -160,6 +165,7 @@ impl CoreReplica {
 
     /// Puts what the crew has become into a sink.
     fn give(&mut self, contributed: Contributed, out: &Arc<dyn Sink>) -> Contributed {
+        let began = Instant::now();
         let slots = self.averaged_slots();
         if let Some(given) = &mut self.given {
             copy_state(self.crew.state(), given);
@@ -173,6 +179,7 @@ impl CoreReplica {
             }
             at += values.len();
         }
+        self.overhead.encoding += began.elapsed();
         contributed
     }
 
@@ -340,21 +347,28 @@ impl Replica for CoreReplica {
     fn share(&mut self, steps: &Steps, part: SlotShare, encodes: Encodes) -> Result<SharedStep, Error> {
         let share = self.shared_options().combine.share(part.own.max(1), part.all.max(part.own).max(1));
         let sender = self.sender.clone().expect("only asked for in `shared`");
+        let began;
         let (loss, sent) = match steps.slice.first().filter(|spans| !spans.is_empty()) {
-            None => (Loss::default(), Some(sender.lock().send_the_rest(encodes)?)),
+            None => {
+                began = Instant::now();
+                (Loss::default(), Some(sender.lock().send_the_rest(encodes)?))
+            }
             Some(spans) => {
                 sender.lock().begin(share, encodes)?;
                 let at = Progress { iteration: steps.iteration, epoch: steps.epoch };
                 let (_, loss) = self.step(at, spans, &Purpose::HandOut(Handed::Update(at), sender.clone()))?;
+                began = Instant::now();
                 (loss, sender.lock().end(encodes)?)
             }
         };
-        if sent.is_none() {
-            return Ok(SharedStep { message: None, loss });
+        let mut message = None;
+        if sent.is_some() {
+            let sender = sender.lock();
+            sender.apply(&mut self.crew.state_mut().parameters)?;
+            message = Some(sender.message().to_vec());
         }
-        let sender = sender.lock();
-        sender.apply(&mut self.crew.state_mut().parameters)?;
-        Ok(SharedStep { message: Some(sender.message().to_vec()), loss })
+        self.overhead.encoding += began.elapsed();
+        Ok(SharedStep { message, loss })
     }
 
     fn take(&mut self, message: &[u8]) -> Result<(), Error> {
@@ -372,6 +386,10 @@ impl Replica for CoreReplica {
         running.iter_mut().zip(values).for_each(|(own, other)| *own += (other - *own) * share);
         // A slot that is gone is found out by the next step.
         let _ = self.tell_running();
+    }
+
+    fn overhead(&mut self) -> Overhead {
+        std::mem::take(&mut self.overhead)
     }
 
     fn traffic(&mut self) -> Option<Traffic> {

@@ -12,6 +12,7 @@ mod snapshot;
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use cores::CoreReplica;
 use paceline_exchange::Bulk;
@@ -71,6 +72,11 @@ pub trait Replica: Send {
     /// Moves toward what batch norm has seen at another replica, which stands for a share of all.
     fn meet_running(&mut self, values: &[f32], part: SlotShare);
 
+    /// How long it waited for examples, and how long it took to make what is sent, since this was last asked.
+    fn overhead(&mut self) -> Overhead {
+        Overhead::default()
+    }
+
     /// What was sent since this was last asked, and what is kept back.
     fn traffic(&mut self) -> Option<Traffic>;
 
@@ -120,6 +126,15 @@ pub struct Contributed {
     pub weight: f64,
     /// Their loss.
     pub loss: Loss,
+}
+
+/// Time of a replica that is not computing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overhead {
+    /// Waiting for examples to be read.
+    pub reading: Duration,
+    /// Making what is sent.
+    pub encoding: Duration,
 }
 
 /// How many of all workers a replica stands for.

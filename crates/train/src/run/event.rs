@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{Scores, Traffic};
+use crate::{Scores, Traffic, TrainingStatistics};
 
 /// What a run tells. The last event of a run is always `finished` or `failed`.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +37,8 @@ pub enum Event {
         /// A sentence.
         message: String,
     },
+    /// Where the time of the workers went, at the end of a run whose master was asked for it.
+    Statistics(TrainingStatistics),
     /// A master waits for workers there.
     Listening {
         /// Where workers join.
