@@ -22,6 +22,7 @@ from paceline.data import Data
 from paceline.events import Event
 from paceline.model import Model, Scores
 from paceline.network import Network, adam, feed_forward, image, nesterovs, sgd
+from paceline.statistics import TrainingStatistics
 from paceline.training import Outcome, Stopped, Trainer
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "SettingError",
     "Stopped",
     "Trainer",
+    "TrainingStatistics",
     "Worker",
     "__version__",
     "adam",

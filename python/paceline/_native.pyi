@@ -15,6 +15,8 @@ __all__ = [
     "Source",
     "command",
     "read_arrow",
+    "statistics_page",
+    "statistics_table",
 ]
 
 __version__: str
@@ -90,6 +92,8 @@ class Run:
         given: dict[str, Source] | None = None,
         output: _Path | None = None,
         found: str = "refuse",
+        start: Model | None = None,
+        take: str = "learned",
         cores: int | None = None,
         cache: _Path | None = None,
         offline: bool = False,
@@ -121,6 +125,9 @@ class Run:
         status: str | None = None,
         status_token: str | None = None,
         restart: bool = False,
+        statistics: bool = False,
+        start: Model | None = None,
+        take: str = "learned",
         cache: _Path | None = None,
         offline: bool = False,
         root: _Path | None = None,
@@ -200,4 +207,6 @@ class ArrowColumn:
     def texts(self, /) -> list[str]: ...
 
 def read_arrow(table: Any, names: list[str] | None = None) -> list[ArrowColumn]: ...
+def statistics_table(statistics: str) -> str: ...
+def statistics_page(statistics: str, title: str) -> str: ...
 def command(arguments: list[str]) -> int: ...

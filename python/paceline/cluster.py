@@ -64,7 +64,7 @@ class Master(_Process):
 
     `train` and `test` are specifications that every worker can open itself, or data by name that each worker is given too. The first step
     waits for `expected_workers`, but no longer than `expected_within` seconds; later the run waits only while there are fewer than
-    `min_workers`.
+    `min_workers`. With `statistics` its last event but one says where the time of the workers went: see `TrainingStatistics`.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Master(_Process):
         silence_limit: float = 5.0,
         straggler_limit: float | None = None,
         restart: bool = False,
+        statistics: bool = False,
         status: str | None = None,
         status_token: str | None = None,
     ) -> None:
@@ -118,6 +119,9 @@ class Master(_Process):
             silence_limit=silence_limit,
             straggler_limit=straggler_limit,
             restart=restart,
+            statistics=statistics,
+            start=trainer._start(),
+            take=trainer.take,
             status=status,
             status_token=status_token,
         )

@@ -99,6 +99,11 @@ class Model:
         """Steps that were taken."""
         return self._native.iteration
 
+    @property
+    def epoch(self) -> int:
+        """Epochs that it was trained for."""
+        return self._native.epoch
+
     def outputs(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.float32]:
         """What the last layer says of each example: a row for each."""
         source = self._read(data, targets=False)

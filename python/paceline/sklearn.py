@@ -65,11 +65,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         state = self.random_state or np.random.mtrand._rand
         return int(state.randint(2**31))
 
-    def _train(self, data: Data, outputs: int, ending: Mapping[str, Any]) -> None:
-        seed = self._seed()
+    def _train(self, data: Data, outputs: int, *, goes_on: bool = False) -> None:
+        """Trains for all epochs; or for one, from where the last call ended."""
+        start = self.model_ if goes_on and hasattr(self, "model_") else None
+        if start is None:
+            self._network_seed = self._seed()
+        seed = self._network_seed
         hidden = [dict(each) if isinstance(each, Mapping) else layers.dense(int(each)) for each in self.hidden_layers]
         network = Network(
-            [*hidden, layers.output(outputs, **ending)],
+            [*hidden, layers.output(outputs)],
             input=feed_forward(self.n_features_in_),
             seed=seed,
             activation=self.activation,
@@ -79,21 +83,23 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         )
         trainer = Trainer(
             network,
-            epochs=self.epochs,
+            epochs=1 if goes_on else self.epochs,
             batch=self.batch,
             workers=self.workers,
             mode=self.mode,
             seed=seed,
             normaliser=self.normaliser,
-            early_stopping=self.early_stopping,
+            early_stopping=None if goes_on else self.early_stopping,
             progress=self.verbose,
+            start=start,
+            take="everything",
         )
         test = None
-        if self.validation_fraction is not None:
+        if self.validation_fraction is not None and not goes_on:
             data, test = data.split(1.0 - self.validation_fraction, seed)
         outcome = trainer.fit(data, test)
         self.model_: Model = outcome.model
-        self.n_iter_ = self.epochs
+        self.n_iter_ = self.model_.epoch
         self.loss_ = float(next(event["loss"] for event in reversed(outcome.events) if event.kind == "epoch"))
 
     def _outputs(self, features: Any) -> NDArray[np.float32]:
@@ -114,7 +120,31 @@ class PacelineClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float32)
         names = list(range(len(self.classes_)))
         data = Data.from_arrays(rows, places, weights=weights, classes=names, task="classes")
-        self._train(data, len(self.classes_), {})
+        self._train(data, len(self.classes_))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Trains for one epoch on these rows, from where the last call ended. The first call names all `classes`, and its rows decide how
+        features are normalised."""
+        is_first = not hasattr(self, "model_")
+        if is_first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit: all that will ever come")
+        rows, labels = validate_data(self, X, y, dtype=np.float32, reset=is_first)
+        check_classification_targets(labels)
+        if is_first:
+            self.classes_ = np.unique(classes)
+            if len(self.classes_) < 2:
+                raise ValueError(f"expected at least 2 classes, found 1 class: {self.classes_[0]!r}")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} are not those of the first call: {self.classes_!r}")
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown) > 0:
+            raise ValueError(f"y has labels that are not among the classes of the first call: {unknown!r}")
+        places = np.searchsorted(self.classes_, labels)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float32)
+        names = list(range(len(self.classes_)))
+        data = Data.from_arrays(rows, places, weights=weights, classes=names, task="classes")
+        self._train(data, len(self.classes_), goes_on=True)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
@@ -135,16 +165,28 @@ class PacelineRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        rows, targets = validate_data(self, X, y, dtype=np.float32, multi_output=True, y_numeric=True)
+        return self._learn(X, y, sample_weight, goes_on=False)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Trains for one epoch on these rows, from where the last call ended. The rows of the first call decide how features and targets
+        are normalised."""
+        return self._learn(X, y, sample_weight, goes_on=True)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool) -> Self:
+        is_first = not (goes_on and hasattr(self, "model_"))
+        rows, targets = validate_data(self, X, y, dtype=np.float32, multi_output=True, y_numeric=True, reset=is_first)
         targets = np.asarray(targets, dtype=np.float64)
-        self._is_flat = targets.ndim == 1
         columns = targets.reshape(len(rows), -1)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float32)
-        # A network learns numbers around 0 and 1 best; predictions are brought back.
-        self._middle, spread = columns.mean(axis=0), columns.std(axis=0)
-        self._spread = np.where(spread > 0, spread, 1.0)
+        if is_first:
+            self._is_flat = targets.ndim == 1
+            # A network learns numbers around 0 and 1 best; predictions are brought back.
+            self._middle, spread = columns.mean(axis=0), columns.std(axis=0)
+            self._spread = np.where(spread > 0, spread, 1.0)
+        elif columns.shape[1] != len(self._middle):
+            raise ValueError(f"y has {columns.shape[1]} columns, but the first call had {len(self._middle)}")
         data = Data.from_arrays(rows, (columns - self._middle) / self._spread, weights=weights, task="regression")
-        self._train(data, columns.shape[1], {})
+        self._train(data, columns.shape[1], goes_on=goes_on)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 from paceline import _native
 from paceline.cores import cores
@@ -68,11 +68,14 @@ class Trainer:
         output: str | PathLike[str] | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        start: Model | None = None,
+        take: Literal["learned", "everything"] = "learned",
         callbacks: Iterable[Callback] = (),
         progress: Progress = "auto",
     ) -> None:
         self.network = network
         self.output, self.resume, self.overwrite = output, resume, overwrite
+        self.start, self.take = start, take
         self.callbacks, self.progress = list(callbacks), progress
         self._data = _given(
             batch=batch,
@@ -115,7 +118,14 @@ class Trainer:
         if (watching := watcher(self.progress)) is not None:
             listeners.append(watching)
         run = _native.Run.train(
-            json.dumps(tree), name="python", given=given, output=self.output, found=found, cores=cores()
+            json.dumps(tree),
+            name="python",
+            given=given,
+            output=self.output,
+            found=found,
+            start=self._start(),
+            take=self.take,
+            cores=cores(),
         )
         self._run = run
         try:
@@ -128,6 +138,9 @@ class Trainer:
         if pressed:
             raise Stopped(outcome)
         return outcome
+
+    def _start(self) -> _native.Model | None:
+        return None if self.start is None else self.start._native
 
     def stop(self) -> None:
         """Asks the run that is going on to end after the step that it is in; for other threads, and for callbacks."""

@@ -7,6 +7,7 @@
 //! - `network`: descriptions of networks.
 //! - `run`: training, a master or a worker on a thread of its own; nothing of it takes the lock of the interpreter.
 //! - `model`: what came out of it.
+//! - `statistics`: where the time of workers went, in words and as a page.
 //! - `failure`: errors as exceptions. `process`: what a forked child must not touch.
 
 mod arrow;
@@ -16,6 +17,7 @@ mod network;
 mod process;
 mod run;
 mod source;
+mod statistics;
 
 use std::ffi::OsString;
 
@@ -38,6 +40,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::Model>()?;
     module.add_class::<arrow::ArrowColumn>()?;
     module.add_function(wrap_pyfunction!(arrow::read_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::statistics_table, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::statistics_page, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

@@ -24,6 +24,11 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// What it is.
+    pub(crate) fn file(&self) -> &ModelFile {
+        &self.file
+    }
+
     pub(crate) fn new(file: ModelFile) -> PyResult<Self> {
         Self::of(SavedModel::new(file).map_err(of_train)?)
     }

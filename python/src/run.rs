@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use paceline::data::{OpenOptions, PartitionSource};
-use paceline::train::{IfFound, Job, Outcome, Stop, panic_message};
+use paceline::nn::ModelFile;
+use paceline::train::{IfFound, Job, Outcome, Stop, Take, panic_message};
 use paceline_cluster::trust::{JoinString, Token};
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, MOST_SLOTS, StragglerLimit, Target, WorkerOptions, run_master, run_worker};
@@ -52,7 +53,7 @@ impl Run {
     /// Trains a job, given as the JSON of a job file; `given` are sources by the names that the job has for them.
     #[staticmethod]
     #[pyo3(signature = (
-        job, *, name, given=None, output=None, found="refuse", cores=None, cache=None, offline=false, root=None
+        job, *, name, given=None, output=None, found="refuse", start=None, take="learned", cores=None, cache=None, offline=false, root=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "what the command line has as options")]
     fn train(
@@ -62,6 +63,8 @@ impl Run {
         given: Option<&Bound<'_, PyDict>>,
         output: Option<PathBuf>,
         found: &str,
+        start: Option<&Model>,
+        take: &str,
         cores: Option<usize>,
         cache: Option<PathBuf>,
         offline: bool,
@@ -77,7 +80,15 @@ impl Run {
         };
         let open = OpenOptions { given: sources(given)?, ..options(cache, offline, root) };
         let job = Job { cores, ..Job::from_text(job, true, name, "the job", &[]).map_err(of_train)? };
-        let trainer = py.detach(|| job.trainer(output, found, &open)).map_err(of_train)?;
+        let begins = begins(start, take)?;
+        let trainer = py.detach(|| {
+            let trainer = job.trainer(output, found, &open)?;
+            match &begins {
+                Some((model, take)) => trainer.begin_with(model, *take),
+                None => Ok(trainer),
+            }
+        });
+        let trainer = trainer.map_err(of_train)?;
         let stop = trainer.stop();
         Ok(Self::start(stop, move |events| {
             let outcome = trainer.run(&mut |event| tell(&events, event)).map_err(of_train)?;
@@ -92,7 +103,7 @@ impl Run {
     #[pyo3(signature = (
         job, *, name, output, is_json=true, settings=Vec::new(), given=None, listen="127.0.0.1:0", advertise=None, coordinator=None, token=None,
         identity=None, tls=None, min_workers=1, expected_workers=0, expected_within=10.0, mesh_limit=16, waiting_limit=600.0, silence_limit=5.0, straggler_limit=None,
-        stops_on_poison=false, status=None, status_token=None, restart=false, cache=None, offline=false, root=None
+        stops_on_poison=false, status=None, status_token=None, restart=false, statistics=false, start=None, take="learned", cache=None, offline=false, root=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "what the command line has as options")]
     fn master(
@@ -119,6 +130,9 @@ impl Run {
         status: Option<String>,
         status_token: Option<&str>,
         restart: bool,
+        statistics: bool,
+        start: Option<&Model>,
+        take: &str,
         cache: Option<PathBuf>,
         offline: bool,
         root: Option<PathBuf>,
@@ -151,6 +165,7 @@ impl Run {
             output: output.clone(),
             restarts: restart,
             statistics,
+            begin_with: begins(start, take)?,
             open: OpenOptions { given: sources(given)?, ..options(cache, offline, root) },
         };
         let text = JobText { name, text: job, is_json, settings };
@@ -334,4 +349,14 @@ fn partitions(
         Ok((number.extract::<u32>()?, (PartitionSource::Open(source), epoch)))
     };
     held.iter().map(partition).collect()
+}
+
+/// What a run begins with, and what is taken over of it.
+fn begins(start: Option<&Model>, take: &str) -> PyResult<Option<(ModelFile, Take)>> {
+    let take = match take {
+        "learned" => Take::Learned,
+        "everything" => Take::Everything,
+        other => return Err(SettingError::new_err(format!("expected learned or everything, found `{other}`"))),
+    };
+    Ok(start.map(|model| (model.file().clone(), take)))
 }

@@ -39,3 +39,34 @@ def test_workers_bring_partitions_one_after_the_other(elsewhere, digits) -> None
     assert finished.examples == 3 * len(labels)
     with pytest.raises(pl.Error, match="expected one note of partition 1, found none"):
         pl.Data.of_partitions([parts[0].describe(0), parts[2].describe(2)])
+
+
+def test_a_run_goes_on_from_the_model_of_another_and_tells_where_its_time_went(elsewhere, digits) -> None:
+    train, test = digits
+
+    def run(output: str, epochs: int, start: pl.Model | None = None) -> tuple[pl.Model, list[pl.Event]]:
+        trainer = pl.Trainer(small(), epochs=epochs, global_batch=32, mode="sync", normaliser="min_max", start=start, take="everything")
+        with pl.Master(trainer, train, test, output=output, min_workers=2, expected_workers=2, statistics=True) as master:
+            workers = [pl.Worker(master.join, train=train, test=test) for _ in range(2)]
+            model, _ = master.wait()
+            for worker in workers:
+                worker.wait()
+        assert model is not None
+        return model, master.events
+
+    whole, _ = run("whole", 40)
+    first, _ = run("first", 15)
+    rest, events = run("rest", 25, first)
+    assert (rest.epoch, rest.iteration) == (40, whole.iteration)
+    for name, numbers in whole.parameters().items():
+        np.testing.assert_array_equal(rest.parameters()[name], numbers, err_msg=name)
+    assert [event.epoch for event in events if event.kind == "epoch"] == list(range(16, 41))
+    statistics = pl.TrainingStatistics.of(events)
+    assert statistics is not None and len(statistics.workers) == 2
+    assert all(phases["compute"] > 0 for phases in statistics.seconds().values())
+    assert str(statistics).splitlines()[0].split()[:2] == ["worker", "steps"]
+    statistics.save("statistics.html")
+    assert "<svg" in open("statistics.html").read() and "<svg" in statistics._repr_html_()
+    with pytest.raises(pl.Error, match="into another range"):
+        other = pl.Trainer(small(), epochs=1, normaliser="standardise", start=first)
+        pl.Master(other, train, test, output="other").wait()

@@ -59,3 +59,40 @@ def test_a_weight_of_zero_is_as_good_as_no_example() -> None:
     assert fitted.score(features, labels) > 0.93
     with pytest.raises(ValueError, match="2 classes"):
         PacelineClassifier().fit(features, np.zeros(150))
+
+
+def test_a_few_calls_of_partial_fit_are_one_fit() -> None:
+    features, labels = load_iris(return_X_y=True)
+    names = np.asarray(["setosa", "versicolor", "virginica"])[labels]
+    whole = PacelineClassifier((16,), epochs=4, batch=16).fit(features, names)
+    parts = PacelineClassifier((16,), epochs=999, batch=16)
+    for _ in range(4):
+        parts.partial_fit(features, names, classes=np.unique(names))
+    np.testing.assert_array_equal(parts.predict_proba(features), whole.predict_proba(features))
+    assert (parts.n_iter_, whole.n_iter_) == (4, 4)
+    targets = features @ [1.0, -2.0, 0.5, 3.0]
+    whole, parts = PacelineRegressor((16,), epochs=3), PacelineRegressor((16,))
+    whole.fit(features, targets)
+    for _ in range(3):
+        parts.partial_fit(features, targets)
+    np.testing.assert_array_equal(parts.predict(features), whole.predict(features))
+
+
+def test_rows_may_come_in_parts_that_lack_classes() -> None:
+    features, labels = load_iris(return_X_y=True)
+    estimator = PacelineClassifier((16,), batch=8, updater={"adam": {"learning_rate": 0.01}})
+    with pytest.raises(ValueError, match="first call"):
+        estimator.partial_fit(features, labels)
+    # The first rows say how features are normalised.
+    order = np.random.default_rng(1).permutation(len(labels))
+    for _ in range(20):
+        for number, part in enumerate(np.split(order, 5)):
+            part = part[labels[part] != 2] if number == 0 else part
+            estimator.partial_fit(features[part], labels[part], classes=[0, 1, 2])
+    assert estimator.score(features, labels) > 0.93
+    again = pickle.loads(pickle.dumps(estimator)).partial_fit(features[order], labels[order])
+    assert again.n_iter_ == 101
+    with pytest.raises(ValueError, match="not among the classes"):
+        estimator.partial_fit(features, labels + 1)
+    with pytest.raises(ValueError, match="first call"):
+        estimator.partial_fit(features, labels, classes=[0, 1])

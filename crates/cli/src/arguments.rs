@@ -59,6 +59,9 @@ pub(crate) struct Train {
     /// Where the model and checkpoints go [default: runs/JOB]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Begin with what a model of the same layers has learned, instead of a new network; the updater begins anew
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
     /// Go on from the checkpoint in the output folder
     #[arg(long)]
     pub resume: bool,
@@ -85,6 +88,9 @@ pub(crate) struct Master {
     /// A ZooKeeper that says who leads, as zk://host:port,host:port/path [default: the output folder says so]
     #[arg(long, value_name = "URL")]
     pub coordinator: Option<String>,
+    /// Begin with what a model of the same layers has learned, instead of a new network; the updater begins anew
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
     /// Begin anew where a run is already, also one that has ended: its model is replaced
     #[arg(long)]
     pub restart: bool,

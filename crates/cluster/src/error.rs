@@ -99,6 +99,12 @@ pub enum ClusterError {
     /// A limit that only makes sense where an epoch has an order.
     #[error("`train.steps` cannot be had with partitions, which have no order in common: set `train.epochs`")]
     StepsOfPartitions,
+    /// A model whose features were treated in another way.
+    #[error(
+        "the model to begin with was trained with features that were brought into another range than `data.normaliser` brings these \
+         into: train on the same data, or on features that need none (`data.normaliser = \"none\"`)"
+    )]
+    OtherNormaliser,
     /// A worker without any data.
     #[error(
         "the data of this job lives with its workers, and this one brings none of it: say what it has with `--partition NUMBER=SOURCE`"

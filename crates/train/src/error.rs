@@ -23,6 +23,14 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
+    /// A model that is not of the network that is trained.
+    #[error("the model to begin with does not fit the network: expected {expected}, found {found}")]
+    OtherModel {
+        /// What the network has there.
+        expected: String,
+        /// What the model has.
+        found: String,
+    },
     /// Data that nobody sees whole.
     #[error(
         "`data.test_share` cannot be taken from partitions, which nobody sees whole: name the test data with `data.test`"

@@ -44,6 +44,7 @@ pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};
 pub use run::event::Event;
 pub use run::halt::Stop;
+pub use run::start_from::Take;
 pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, Scores, evaluate};

@@ -24,6 +24,7 @@ from paceline.spark.direct import partitioned
 from paceline.spark.exporting import Exported, export, remove
 from paceline.spark.following import DriverLeads, EpochByEpoch, TaskLeads, Told
 from paceline.spark.task import Lead, Plan
+from paceline.statistics import TrainingStatistics
 from paceline.training import Trainer
 
 # So long a worker looks for a master that it has never reached.
@@ -43,6 +44,7 @@ class Placement:
     address: str | None = None
     network_mask: str | None = None
     silence_limit: float = 5.0
+    statistics: bool = False
 
 
 @dataclass
@@ -53,6 +55,11 @@ class Fitted:
     scores: Scores | None
     events: list[Event] = field(repr=False)
     """What the master told, and what Spark's tasks did: `task_begun`, `task_ended`, `task_failed`, `tasks_again`."""
+
+    @property
+    def statistics(self) -> TrainingStatistics | None:
+        """Where the time of the workers went, if that was asked for (`collect_training_stats`)."""
+        return TrainingStatistics.of(self.events)
 
 
 def fit_frame(
@@ -117,7 +124,7 @@ def fit_partitions(
                 plan = replace(plan, join=master.join)
                 for event in master.events:
                     tell(event)
-                model, scores, stopped = EpochByEpoch(spark, plan, placement.workers, tell, master, parts).run()
+                model, scores, stopped = EpochByEpoch(spark, plan, placement.workers, tell, master, parts, _first_epoch(trainer)).run()
             if model is None or stopped:
                 raise Error("the run was stopped")
             return Fitted(Model(model), None if scores is None else Scores.parse(scores), told), parts.labels
@@ -153,6 +160,10 @@ def fit_job(
         sessions.cancel(spark, tag)
 
 
+def _first_epoch(trainer: Trainer) -> int:
+    return trainer.start.epoch if trainer.start is not None and trainer.take == "everything" else 0
+
+
 def _leading(spark: Any, placement: Placement) -> dict[str, Any]:
     """How a master in the driver listens and waits, whatever it leads."""
     listen, advertise = addresses.listening(spark, placement.port, placement.address, placement.network_mask)
@@ -162,6 +173,7 @@ def _leading(spark: Any, placement: Placement) -> dict[str, Any]:
         "expected_within": GATHER_SECONDS,
         "waiting_limit": FOREVER_SECONDS,
         "silence_limit": placement.silence_limit,
+        "statistics": placement.statistics,
     }
 
 
@@ -237,6 +249,9 @@ def _led_by_task_0(
         workers=placement.workers,
         gather=GATHER_SECONDS,
         silence_limit=placement.silence_limit,
+        statistics=placement.statistics,
+        start=trainer.start,
+        take=trainer.take,
         token=secrets.token_hex(16),
         driver=placement.address or spark.conf.get("spark.driver.host", None),
     )

@@ -135,9 +135,9 @@ class EpochByEpoch(DriverLeads):
     """The master is a thread of this process; every epoch has a job of its own, whose tasks bring their partitions."""
 
     def __init__(
-        self, spark: Any, plan: Plan, workers: int, tell: Callback, master: Master, parts: Partitioned
+        self, spark: Any, plan: Plan, workers: int, tell: Callback, master: Master, parts: Partitioned, epoch: int
     ) -> None:
-        self.parts, self.epoch = parts, 0
+        self.parts, self.epoch = parts, epoch
         super().__init__(spark, plan, workers, tell, master)
 
     def _frame(self) -> Any:

@@ -72,8 +72,6 @@ class TrainingMaster:
             setattr(self, name, value)
         if self.rdd_training_approach not in ("export", "direct"):
             raise SettingError(f"expected `rdd_training_approach` export or direct, found {self.rdd_training_approach!r}")
-        if self.collect_training_stats:
-            raise SettingError("statistics of phases are not there yet: the events of a fit have the time of every step and epoch")
         if self.num_workers < 0 or self.batch_size_per_worker < 1:
             raise SettingError("expected `num_workers` of 0 or more, and `batch_size_per_worker` of 1 or more")
 

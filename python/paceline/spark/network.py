@@ -17,6 +17,7 @@ from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame, fit_partitions
 from paceline.spark.masters import TrainingMaster
+from paceline.statistics import TrainingStatistics
 from paceline.training import Trainer
 
 
@@ -76,7 +77,10 @@ class SparkNetwork:
         early_stopping: dict[str, Any] | None = None,
         progress: Progress = False,
     ) -> Model:
-        """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch."""
+        """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch.
+
+        A network that is trained already goes on from there: its updater remembers, and epochs are counted on.
+        """
         master = self.training_master
         frame = self._frame(data)
         workers = master.num_workers or sessions.slots(self.spark)
@@ -89,8 +93,16 @@ class SparkNetwork:
             seed=master.rng_seed,
             normaliser=self.normaliser,
             early_stopping=early_stopping,
+            start=self._model,
+            take="everything",
         )
-        placement = Placement(workers, port=master.port, address=master.controller_address, network_mask=master.network_mask)
+        placement = Placement(
+            workers,
+            port=master.port,
+            address=master.controller_address,
+            network_mask=master.network_mask,
+            statistics=master.collect_training_stats,
+        )
         hooks = [_on_steps(hook) for hook in self.hooks]
         usual: dict[str, Any] = {
             "is_classes": self.is_classes,
@@ -113,6 +125,13 @@ class SparkNetwork:
             self.labels = exported.labels
         self._model = self.fitted.model
         return self._model
+
+    def training_stats(self) -> TrainingStatistics:
+        """Where the time of the workers of the last fit went, with a training master that has `collect_training_stats=True`."""
+        found = None if self.fitted is None else self.fitted.statistics
+        if found is None:
+            raise Error("there are no statistics: set `collect_training_stats=True` in the training master, and call `fit`")
+        return found
 
     def evaluate(self, data: Any, *, batch: int = 256) -> Scores:
         """Every figure of `Model.evaluate`, computed where the rows are and put together exactly."""

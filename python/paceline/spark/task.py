@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from paceline._native import Error
@@ -22,6 +22,7 @@ from paceline.cluster import Master, Worker
 from paceline.cores import cores
 from paceline.data import Data
 from paceline.events import Event
+from paceline.model import Model
 from paceline.network import Network
 from paceline.spark import stores
 from paceline.spark.sessions import ROW
@@ -46,12 +47,15 @@ class Lead:
     workers: int
     gather: float
     silence_limit: float
+    statistics: bool
+    start: Model | None
+    take: Literal["learned", "everything"]
     token: str
     driver: str | None
     """An address of the driver: whatever reaches it is reached by the others, too."""
 
     def trainer(self) -> Trainer:
-        trainer = Trainer(self.network)
+        trainer = Trainer(self.network, start=self.start, take=self.take)
         trainer._data, trainer._train = dict(self.data), dict(self.train)
         return trainer
 
@@ -177,6 +181,7 @@ class Work:
             expected_within=lead.gather,
             waiting_limit=MASTER_BACK_SECONDS,
             silence_limit=lead.silence_limit,
+            statistics=lead.statistics,
         )
         try:
             where = _without_token(master.join)

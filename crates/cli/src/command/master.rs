@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use paceline::train::{DIGITS_JOB, Event, Job, Stop, TrainingStatistics};
+use paceline::train::{DIGITS_JOB, Event, Job, SavedModel, Stop, Take, TrainingStatistics};
 use paceline_cluster::trust::Token;
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
@@ -60,6 +60,10 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         output: output.clone(),
         restarts: arguments.restart,
         statistics: arguments.statistics,
+        begin_with: match &arguments.from {
+            Some(path) => Some((SavedModel::load(path)?.file, Take::Learned)),
+            None => None,
+        },
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
     };
     let stop = Stop::default();

@@ -2,7 +2,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use paceline::train::{Error, IfFound, Job};
+use paceline::train::{Error, IfFound, Job, SavedModel, Take};
 
 use super::open_options;
 use crate::arguments::{self, Device, Events, Mode};
@@ -45,7 +45,10 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         (false, true) => IfFound::Overwrite,
         (false, false) => IfFound::Refuse,
     };
-    let trainer = job.trainer(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
+    let mut trainer = job.trainer(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
+    if let Some(path) = &arguments.from {
+        trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
+    }
     interrupt.stops(trainer.stop());
     let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| match error {
         Error::RunExists { .. } if arguments.events != Events::None => {
@@ -73,6 +76,7 @@ fn same_command(arguments: &arguments::Train, output: &Path, more: &str) -> Stri
     words.extend(arguments.job.iter().map(|job| quoted(&job.display())));
     words.extend(arguments.workers.map(|workers| format!("--workers {workers}")));
     words.extend(arguments.mode.map(|mode| format!("--mode {}", mode.name())));
+    words.extend(arguments.from.iter().map(|model| format!("--from {}", quoted(&model.display()))));
     words.extend(arguments.settings.iter().map(|setting| format!("--set {}", quoted(setting))));
     words.push(format!("--output {}", quoted(&output.display())));
     words.extend(arguments.cache.cache.iter().map(|cache| format!("--cache {}", quoted(&cache.display()))));

@@ -18,6 +18,7 @@ mod partitions;
 mod predict;
 mod resume;
 mod run_folder;
+mod start_from;
 mod statistics;
 mod status;
 mod train;

@@ -76,7 +76,7 @@ impl Disk {
 
     /// What a new network starts from.
     pub(super) fn initial_state(&self) -> Result<Bulk, ClusterError> {
-        let state = self.trainer.network().initial_state();
+        let state = self.trainer.first_state();
         let velocity = vec![0.0; self.velocity_length()];
         let mut out = BulkWriter::default();
         let written = write_snapshot(&state, &velocity, &mut out).and_then(|()| out.finish());

@@ -32,7 +32,8 @@ use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
-use paceline_train::{Event, Job, Scores, Stop};
+use paceline_nn::ModelFile;
+use paceline_train::{Event, Job, Scores, Stop, Take};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
@@ -92,6 +93,8 @@ pub struct LeadOptions {
     pub restarts: bool,
     /// Whether it tells at the end where the time of the workers went.
     pub statistics: bool,
+    /// A model that the run begins with, and what is taken over of it; all masters of a run need the same.
+    pub begin_with: Option<(ModelFile, Take)>,
     /// How data is opened.
     pub open: OpenOptions,
 }
@@ -119,7 +122,15 @@ pub fn run_master(
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
-    let trainer = Arc::new(job.cluster_trainer(Some(options.output.clone()), &options.open)?);
+    let mut trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
+    if let Some((model, take)) = &options.begin_with {
+        let of_workers = trainer.fit_normaliser()?;
+        trainer = trainer.begin_with(model, *take)?;
+        if trainer.fit_normaliser()? != of_workers {
+            return Err(ClusterError::OtherNormaliser);
+        }
+    }
+    let trainer = Arc::new(trainer);
     trainer.warn(tell);
     let train = trainer.options();
     trainer.can_stop_early()?;
@@ -155,10 +166,11 @@ pub fn run_master(
     let transport = TcpTransport::new(tcp, trust, events)?;
 
     let share = step_size(train);
+    let epochs = train.epochs - trainer.first_progress().epoch;
     let (data, work) = match trainer.train_source().partitions() {
         None => {
             let data = prove(&**trainer.train_source())?;
-            let work = Schedule::new(data.examples, train.epochs, share);
+            let work = Schedule::new(data.examples, epochs, share);
             (Some(data), work)
         }
         Some(partitions) => {
@@ -168,7 +180,7 @@ pub fn run_master(
             let proof =
                 |(examples, fingerprint): &(u64, u64)| DataProof { examples: *examples, fingerprint: *fingerprint };
             let proofs = partitions.notes().partitions.iter().map(proof).collect();
-            (None, Schedule::of_partitions(proofs, train.epochs, share))
+            (None, Schedule::of_partitions(proofs, epochs, share))
         }
     };
     let work = work.in_rounds_of(mode.steps());
@@ -177,6 +189,8 @@ pub fn run_master(
         Some(steps) => work.at_most(steps, train.global_batch.ok_or(ClusterError::StepsOfNoSize)? as u64),
         None => work,
     };
+    let before = trainer.first_progress();
+    let work = work.after(before.epoch, before.iteration);
     let silence_limit = options.silence_limit.as_millis() as u64;
     let member = MemberOptions {
         save_every: train.checkpoint.steps.map(|steps| rounds_of(&mode, steps, train)),

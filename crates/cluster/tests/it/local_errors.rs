@@ -64,6 +64,7 @@ fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
         certificate: Duration::from_secs(3600),
         restarts: false,
         statistics: false,
+        begin_with: None,
         stops_on_poison: false,
         record: None,
         status: None,

@@ -183,6 +183,12 @@ impl Schedule {
         }
     }
 
+    /// The same epochs, after others with so many steps that were taken before.
+    pub fn after(self, epochs: u64, steps: u64) -> Self {
+        let pace = steps.saturating_mul(STEP);
+        Self { epoch: epochs, epochs: self.epochs.saturating_add(epochs), pace, ..self }
+    }
+
     /// Examples of an epoch.
     pub fn examples(&self) -> u64 {
         self.examples + self.partitions.iter().map(|proof| proof.examples).sum::<u64>()

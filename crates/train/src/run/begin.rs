@@ -84,8 +84,8 @@ impl<'a> Run<'a> {
 
 fn fresh(trainer: &Trainer) -> Result<Start, Error> {
     Ok(Start {
-        state: trainer.network.initial_state(),
-        progress: Progress::default(),
+        state: trainer.first_state(),
+        progress: trainer.first_progress(),
         step: 0,
         normaliser: trainer.fit_normaliser()?,
         losses: Vec::new(),

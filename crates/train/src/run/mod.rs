@@ -14,6 +14,7 @@ mod folder;
 pub(crate) mod halt;
 pub(crate) mod health;
 pub(crate) mod resume;
+pub(crate) mod start_from;
 pub(crate) mod trainer;
 
 use std::path::PathBuf;

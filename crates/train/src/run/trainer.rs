@@ -8,6 +8,7 @@ use paceline_nn::{Engine, ModelFile, Network, Registry};
 
 use crate::run::Run;
 use crate::run::resume::{DataKey, json};
+use crate::run::start_from::Begins;
 use crate::{Error, Event, Mode, Scores, Stop, TrainOptions, evaluate};
 
 /// What a run came to.
@@ -35,6 +36,8 @@ pub struct Trainer {
     pub(crate) registry: Registry,
     pub(crate) stop: Stop,
     pub(crate) data: DataKey,
+    /// What it begins with, if that is not a new network.
+    pub(crate) begins: Option<Begins>,
 }
 
 impl Trainer {
@@ -58,7 +61,7 @@ impl Trainer {
         }
         let data = DataKey::of(&options, &*train)?;
         let (registry, stop) = (Registry::default(), Stop::default());
-        Ok(Self { network, train, test: None, options, registry, stop, data })
+        Ok(Self { network, train, test: None, options, registry, stop, data, begins: None })
     }
 
     /// Judges the model on this data after every epoch.
@@ -102,6 +105,9 @@ impl Trainer {
 
     /// What is done to the features, fitted to the training data.
     pub fn fit_normaliser(&self) -> Result<Option<Normaliser>, Error> {
+        if let Some(begins) = &self.begins {
+            return Ok(begins.normaliser.clone());
+        }
         let kind = self.options.normaliser.unwrap_or(self.train.default_normaliser());
         Ok(Normaliser::fit(kind, &*self.train)?)
     }

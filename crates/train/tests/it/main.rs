@@ -8,5 +8,6 @@ mod inference;
 mod job;
 mod replica;
 mod resume;
+mod start_from;
 mod team;
 mod weights;

@@ -1,0 +1,92 @@
+//! A run that begins with what another one has learned.
+
+use std::path::Path;
+
+use paceline_data::Normaliser;
+use paceline_model::{Progress, State};
+use paceline_nn::{ModelFile, Network, Parameter};
+
+use crate::run::resume::read_extra;
+use crate::{Error, Trainer};
+
+/// What is taken over from a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// What it has learned. The updater begins anew, and steps and epochs are counted from the first: fine-tuning.
+    Learned,
+    /// Everything: the updater goes on with what it remembers, and steps and epochs are counted on. The epochs of the run come on top.
+    Everything,
+}
+
+/// What a run begins with.
+pub(crate) struct Begins {
+    pub state: State,
+    pub progress: Progress,
+    /// What the model was trained with, which may be nothing.
+    pub normaliser: Option<Normaliser>,
+}
+
+impl Trainer {
+    /// Begins with what a model has learned, which has the same layers. Features are treated as they were when it was trained.
+    pub fn begin_with(mut self, model: &ModelFile, take: Take) -> Result<Self, Error> {
+        let (network, origin) = (&self.network, Path::new("the model to begin with"));
+        same_arrays(network.parameters(), model.network.parameters())?;
+        same_arrays(network.running(), model.network.running())?;
+        let normaliser = read_extra(model, origin, "normaliser")?;
+        let mut state = network.initial_state();
+        state.parameters.copy_from_slice(&model.state.parameters);
+        state.running.copy_from_slice(&model.state.running);
+        let mut progress = Progress::default();
+        if take == Take::Everything {
+            same_updater(network, &model.network)?;
+            state.slots.iter_mut().zip(&model.state.slots).for_each(|(to, from)| to.copy_from_slice(from));
+            progress = model.progress;
+            self.options.epochs = self.options.epochs.saturating_add(progress.epoch);
+        }
+        self.begins = Some(Begins { state, progress, normaliser });
+        Ok(self)
+    }
+
+    /// What the run begins with.
+    pub fn first_state(&self) -> State {
+        self.begins.as_ref().map_or_else(|| self.network.initial_state(), |begins| begins.state.clone())
+    }
+
+    /// Steps and epochs that were taken before it begins.
+    pub fn first_progress(&self) -> Progress {
+        self.begins.as_ref().map_or_else(Progress::default, |begins| begins.progress)
+    }
+}
+
+fn same_arrays(ours: &[Parameter], theirs: &[Parameter]) -> Result<(), Error> {
+    let tell = |parameter: Option<&Parameter>| {
+        parameter.map_or_else(|| "nothing more".to_owned(), |found| format!("`{}` {:?}", found.name, found.shape))
+    };
+    for at in 0..ours.len().max(theirs.len()) {
+        let (own, other) = (ours.get(at), theirs.get(at));
+        let is_same = own.zip(other).is_some_and(|(own, other)| own.shape == other.shape);
+        if !is_same {
+            return Err(Error::OtherModel { expected: tell(own), found: tell(other) });
+        }
+    }
+    Ok(())
+}
+
+/// What an updater remembers means nothing to another one.
+fn same_updater(ours: &Network, theirs: &Network) -> Result<(), Error> {
+    let slots = |network: &Network| -> Vec<Vec<&'static str>> {
+        network.segments().segments().iter().map(|segment| segment.updater.slots().to_vec()).collect()
+    };
+    let (ours, theirs) = (slots(ours), slots(theirs));
+    match ours.iter().zip(&theirs).find(|(own, other)| own != other) {
+        None if ours.len() == theirs.len() => Ok(()),
+        found => {
+            let tell = |slots: Option<&Vec<&str>>| match slots {
+                Some(slots) if !slots.is_empty() => format!("an updater that remembers `{}`", slots.join("`, `")),
+                _ => "an updater that remembers nothing".into(),
+            };
+            let (own, other) = found.unzip();
+            Err(Error::OtherModel { expected: tell(own), found: tell(other) })
+        }
+    }
+}
