@@ -1,7 +1,7 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system test-bindings wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
 
 # What is optional is tested, too.
 ALL = --workspace --locked --features paceline-cli/shards
@@ -58,6 +58,20 @@ test-spark:
 	$(SPARKS)/bin/python $(PIP) "$$(ls target/wheels/*.whl)[spark]" 'pyspark[connect]==$(SPARK)' $(OF_ITS_TIME) 'pytest>=8'
 	cd python/tests/spark && $(SPARKS)/bin/python -m pytest --ignore=test_connect.py
 	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
+
+# What CI tests of the two above, in one environment: a wheel that is built fast, the package, and on the newest Spark that fits are
+# exact, bear losses and end.
+BINDINGS = $(CURDIR)/target/bindings/bin/python
+test-bindings:
+	python3 -m venv --clear target/bindings
+	$(BINDINGS) $(PIP) 'maturin>=1.16,<2'
+	rm -rf target/bindings-wheels
+	cd python && $(BINDINGS) -m maturin build --profile dev --locked --quiet --out ../target/bindings-wheels
+	$(BINDINGS) $(PIP) "$$(ls target/bindings-wheels/*.whl)[test,spark]" 'pyspark[connect]==$(SPARK)'
+	cd python && $(BINDINGS) -m mypy
+	cd python/tests && $(BINDINGS) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(BINDINGS) -m pytest
+	cd python/tests/spark && $(BINDINGS) -m pytest test_exact.py test_failures.py test_direct.py
+	cd python/tests/spark && $(BINDINGS) -m pytest test_connect.py
 
 # Undefined behaviour in the buffers that all else rests on; installs nightly Rust with Miri.
 miri:

@@ -301,11 +301,11 @@ pub(crate) struct Helping {
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// With `--join`: files of the data are read below this folder only [default: the current folder]
-    #[arg(long, value_name = "DIR", requires = "join")]
+    #[arg(long, value_name = "DIR")]
     pub data_root: Option<PathBuf>,
-    /// With `--join`: how long it looks for the other process, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub patience: u64,
+    /// With `--join`: how long it looks for the other process, in seconds [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub patience: Option<u64>,
 }
 
 #[derive(Args)]

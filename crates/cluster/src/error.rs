@@ -67,6 +67,14 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
+    /// A process that leads a pass of a trained model does not want this helper.
+    #[error("the process at `{address}` takes no help from this one: {reason}")]
+    HelpRefused {
+        /// Where.
+        address: String,
+        /// Why.
+        reason: String,
+    },
     /// A run of another job is there already.
     #[error("another run is there already: {what}; choose another `--output`, or begin anew with `--restart`")]
     OtherRun {

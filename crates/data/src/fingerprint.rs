@@ -6,8 +6,8 @@ use crate::{Error, Source};
 /// Examples that are looked at, spread over the source.
 const SAMPLED: usize = 64;
 
-/// A number that tells two sources of the same size apart: it is made of the features and targets of examples from the first
-/// to the last.
+/// A number that tells two sources of the same size apart: it is made of the features, targets and weights of some examples, from the
+/// first to the last.
 pub fn fingerprint(source: &dyn Source) -> Result<u64, Error> {
     if let Some(partitions) = source.partitions() {
         let mut digest = Sha256::new();
@@ -31,6 +31,7 @@ pub fn fingerprint(source: &dyn Source) -> Result<u64, Error> {
         Targets::Values { values, .. } => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
         Targets::None => {}
     }
+    batch.weights.iter().flatten().for_each(|weight| digest.update(weight.to_le_bytes()));
     Ok(first_number(&digest.finalize()))
 }
 

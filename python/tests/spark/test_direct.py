@@ -55,6 +55,22 @@ def test_one_partition_has_the_bits_of_one_process(spark: Any, digits_frame: Any
     }
 
 
+def test_a_second_fit_goes_on_where_the_first_ended(spark: Any, digits_frame: Any, network: pl.Network) -> None:
+    frame = digits_frame.coalesce(1)
+
+    def new() -> SparkNetwork:
+        master = ParameterAveragingTrainingMaster(num_workers=1, batch_size_per_worker=16, rdd_training_approach="direct")
+        return SparkNetwork(spark, network, master)
+
+    parts, whole = new(), new()
+    parts.fit(frame, epochs=2)
+    parts.fit(frame, epochs=3)
+    whole.fit(frame, epochs=5)
+    assert (parts.model.epoch, parts.model.iteration) == (5, whole.model.iteration)
+    ours, theirs = parts.model.parameters(), whole.model.parameters()
+    assert all(ours[name].tobytes() == numbers.tobytes() for name, numbers in theirs.items())
+
+
 def test_an_executor_that_is_killed_costs_no_example(
     spark: Any, cluster: Cluster, digits_frame: Any, network: pl.Network
 ) -> None:

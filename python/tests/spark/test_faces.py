@@ -173,3 +173,32 @@ def test_training_masters_are_written_as_json_and_read_again() -> None:
         ParameterAveragingTrainingMaster(aggregation_depth=2)
     with pytest.raises(pl.SettingError, match="unknown option `averaging_frequncy`"):
         ParameterAveragingTrainingMaster(averaging_frequncy=2)
+
+
+def test_a_fit_tells_where_its_time_went_and_a_second_one_goes_on(
+    spark: Any, digits_frame: Any, network: pl.Network, tmp_path: Path
+) -> None:
+    master = SharedTrainingMaster(num_workers=2, collect_training_stats=True)
+    face = SparkNetwork(spark, network, master)
+    with pytest.raises(pl.Error, match="collect_training_stats=True"):
+        face.training_stats()
+    face.fit(digits_frame, epochs=40)
+    statistics = face.training_stats()
+    assert len(statistics.workers) == 2 and sum(statistics.steps().values()) > 100
+    assert all(phases["compute"] > 0 and phases["apply"] > 0 for phases in statistics.seconds().values())
+    assert len(str(statistics).splitlines()) == 4
+    statistics.save(tmp_path / "statistics.html")
+    assert (tmp_path / "statistics.html").read_text().startswith("<!doctype html>")
+    before = face.evaluate(digits_frame).score
+    face.fit(digits_frame, epochs=5)
+    assert face.model.epoch == 45 and face.evaluate(digits_frame).score < 1.5 * before
+
+
+def test_a_fit_ends_early_when_it_does_not_get_better(spark: Any, digits_frame: Any, network: pl.Network) -> None:
+    frame = digits_frame.withColumn("judged", F.rand(seed=1) < 0.25)
+    face = SparkNetwork(spark, network, ParameterAveragingTrainingMaster(num_workers=2))
+    face.fit(frame, epochs=500, validation="judged", early_stopping={"metric": "accuracy", "target": 0.9})
+    assert face.fitted is not None
+    finished = next(event for event in face.fitted.events if event.kind == "finished")
+    assert "0.9" in finished["ended_early"] and face.model.epoch < 500
+    assert face.fitted.scores is not None and face.fitted.scores.accuracy >= 0.9

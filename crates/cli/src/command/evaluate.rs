@@ -4,7 +4,7 @@ use paceline::nn::evaluation::Thresholds;
 use paceline::train::{Evaluator, Measures, ParallelInference, SavedModel, Scores};
 use serde_json::json;
 
-use super::helping::{Led, help, lead};
+use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options, say};
 use crate::arguments;
 use crate::failure::{DONE, Exit};
@@ -14,6 +14,7 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
     if let Some(join) = &helping.join {
         return help(join, helping, workers, cache);
     }
+    expect_no_helper(helping)?;
     let (Some(model), Some(data)) = (model, data) else { bail!("expected a model and `--data`") };
     let model = SavedModel::load(model)?;
     let source = open(data, &OpenOptions { schema: model.schema.clone(), ..open_options(cache, false) })?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use paceline::data::Source;
 use paceline::model::{Batch, Loss};
 use paceline::train::ParallelInference;
@@ -15,10 +15,25 @@ use super::master::{is_loopback, read_token};
 use super::open_options;
 use super::worker::target;
 use crate::arguments::{Cache, Helping, Workers};
-use crate::failure::{DONE, Exit};
+use crate::failure::{DONE, Exit, Misuse};
+
+/// How long a helper looks for somebody to help, in seconds.
+const PATIENCE: u64 = 60;
+
+/// Refuses what only a helper can be told.
+pub(super) fn expect_no_helper(helping: &Helping) -> Result<()> {
+    let given = [("--data-root", helping.data_root.is_some()), ("--patience", helping.patience.is_some())];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            bail!(Misuse(format!("`{option}` is for a process that helps another: expected `--join`")))
+        }
+        None => Ok(()),
+    }
+}
 
 /// Helps whoever leads.
 pub(super) fn help(join: &str, helping: &Helping, workers: &Workers, cache: &Cache) -> Result<Exit> {
+    let patience = helping.patience.unwrap_or(PATIENCE);
     let mut open = open_options(cache, false);
     open.root.clone_from(&helping.data_root);
     let options = HelpOptions {
@@ -26,14 +41,14 @@ pub(super) fn help(join: &str, helping: &Helping, workers: &Workers, cache: &Cac
         token: helping.token_file.as_deref().map(read_token).transpose()?,
         workers: workers.workers.map(|workers| workers as usize),
         open,
-        patience: Duration::from_secs(helping.patience),
+        patience: Duration::from_secs(patience),
     };
     let computed = help_inference(&options, &mut |event| match event {
         HelpEvent::Joined { address, data, examples } => {
             eprintln!("helping {address} with `{data}`, {examples} examples");
         }
         HelpEvent::Waiting { address, reason } => {
-            eprintln!("waiting for up to {} s for a process to help at {address}: {reason}", helping.patience);
+            eprintln!("waiting for up to {} s for a process to help at {address}: {reason}", patience);
         }
     })?;
     eprintln!("finished: {computed} examples were computed here");
@@ -72,15 +87,20 @@ pub(super) fn lead(
         batch,
         judged,
     };
-    lead_inference(options, inference, &mut |event| tell(event, command), each)
+    lead_inference(options, inference, &mut |event| tell(event, command, helping), each)
 }
 
-fn tell(event: &InferenceEvent, command: &str) {
+fn tell(event: &InferenceEvent, command: &str, helping: &Helping) {
     match event {
         InferenceEvent::Listening { address, join } => {
-            let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
+            let token = helping.token_file.as_ref().map(|file| format!(" --token-file {}", file.display()));
+            let join = match join {
+                Some(join) => format!("'{join}'"),
+                None => format!("{address}{}", token.unwrap_or_default()),
+            };
             eprintln!("listening on {address}; another machine helps with: paceline {command} --join {join}");
         }
+        InferenceEvent::Refused { helper, reason } => eprintln!("{helper} cannot help: {reason}"),
         InferenceEvent::Joined { helper, helpers } => eprintln!("{helper} helps; {helpers} do"),
         // The answer is soon there, or tells itself.
         InferenceEvent::Progress { .. } => {}

@@ -66,6 +66,10 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         },
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
     };
+    if arguments.restart {
+        // Those of the run that is replaced.
+        STATISTICS.iter().for_each(|name| drop(std::fs::remove_file(output.join(name))));
+    }
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
@@ -85,11 +89,14 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
     Ok(DONE)
 }
 
+/// Files that tell where the time of workers went.
+const STATISTICS: [&str; 2] = ["statistics.json", "statistics.html"];
+
 /// Beside the model, for a browser and for other programs. What cannot be written does not stop the run.
 fn keep_statistics(statistics: &TrainingStatistics, folder: &Path) {
     let title = format!("Where the time went: {}", folder.display());
     let text = serde_json::to_string(statistics).expect("names and numbers");
-    for (name, text) in [("statistics.json", text), ("statistics.html", statistics.page(&title))] {
+    for (name, text) in STATISTICS.into_iter().zip([text, statistics.page(&title)]) {
         let path = folder.join(name);
         match std::fs::write(&path, text) {
             Ok(()) => eprintln!("wrote `{}`", path.display()),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use paceline::data::{LeftOut, OpenOptions, open, reads};
 use paceline::train::SavedModel;
 
-use super::helping::{Led, help, lead};
+use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     if let Some(join) = &helping.join {
         return help(join, helping, workers, cache);
     }
+    expect_no_helper(helping)?;
     let (Some(model), Some(data), Some(output)) = (model, data, output) else {
         bail!("expected a model, `--data` and `--output`")
     };

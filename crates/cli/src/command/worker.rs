@@ -71,7 +71,7 @@ fn held(partitions: &[String]) -> Result<BTreeMap<u32, (PartitionSource, Option<
 /// Whom `--join` names.
 pub(super) fn target(join: &str) -> Result<Target> {
     Ok(match join.starts_with("paceline://") {
-        true => Target::Join(JoinString::parse(join)?),
+        true => Target::Join(JoinString::parse(join).map_err(|error| Misuse(error.to_string()))?),
         false => Target::Address(expect_port(join)?.to_owned()),
     })
 }

@@ -237,6 +237,10 @@ fn who_lets_others_help_does_not_wait_for_them_and_finds_the_same() {
 fn whoever_cannot_help_is_told_why() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     run(folder.path(), &["evaluate", "--join", "somewhere"]).refused(2, &["`HOST:PORT` or a join string"]);
+    run(folder.path(), &["evaluate", "--join", "paceline://127.0.0.1:1?token=x"])
+        .refused(2, &["the token has 1 characters"]);
+    let alone = ["evaluate", "m.safetensors", "--data", "digits:test", "--data-root", "."];
+    run(folder.path(), &alone).refused(2, &["--data-root", "expected `--join`"]);
     let nobody = run(folder.path(), &["predict", "--join", "127.0.0.1:9", "--patience", "0"]);
     nobody.refused(1, &["127.0.0.1:9", "look at the address"]);
     let with_data = run(folder.path(), &["evaluate", "--join", "127.0.0.1:9", "--data", "digits:test"]);

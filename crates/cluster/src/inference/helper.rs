@@ -220,7 +220,7 @@ impl Helper<'_> {
     }
 
     fn refused(&self, reason: String) -> ClusterError {
-        ClusterError::Refused { address: self.address.to_owned(), reason }
+        ClusterError::HelpRefused { address: self.address.to_owned(), reason }
     }
 
     fn say(&mut self, what: Helping) {

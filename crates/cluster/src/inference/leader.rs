@@ -242,10 +242,10 @@ impl Leader<'_> {
                     name.into_iter().for_each(|helper| (self.tell)(&InferenceEvent::Joined { helper, helpers }));
                 } else {
                     let reason = format!(
-                        "its data is not that of the leader: {} examples here and {} there{}; bring the same file to both",
+                        "its data is not that of the leader, which has {} examples: it has {}{}; bring the same file to both",
                         expected.examples,
                         found.examples,
-                        if expected.examples == found.examples { ", with other values" } else { "" },
+                        if expected.examples == found.examples { " with other values" } else { "" },
                     );
                     self.refuse(link, &reason);
                     self.lose(link, &reason);
@@ -302,6 +302,9 @@ impl Leader<'_> {
     /// A helper has gone, or is not wanted any more.
     fn lose(&mut self, link: LinkId, reason: &str) {
         let Some(helper) = self.helpers.remove(&link) else { return };
+        if !helper.is_ready {
+            return (self.tell)(&InferenceEvent::Refused { helper: helper.name, reason: reason.to_owned() });
+        }
         let again = self.parts.gone(Some(link));
         (self.tell)(&InferenceEvent::Lost { helper: helper.name, reason: reason.to_owned(), parts_again: again });
     }

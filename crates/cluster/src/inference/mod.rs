@@ -83,6 +83,13 @@ pub enum InferenceEvent {
         /// How many do now.
         helpers: usize,
     },
+    /// Somebody who wanted to help cannot.
+    Refused {
+        /// Who.
+        helper: String,
+        /// Why.
+        reason: String,
+    },
     /// More is done.
     Progress {
         /// Examples that are done, by whomever.

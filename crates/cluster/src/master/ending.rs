@@ -110,6 +110,7 @@ impl Term {
         if self.is_stopping && self.enough.is_none() {
             host.begin(Operation::Resign);
             let checkpoint = self.record.checkpoint.as_ref().map(Into::into);
+            self.tell_statistics(host);
             host.tell(&Event::Paused { iteration: self.checkpoint_steps, checkpoint });
             host.tell(&Event::Failed { error: "stopped before its end, as it was asked to".into(), resumable: true });
             self.outcome = Some(Outcome { scores: None, stopped: true });
@@ -128,6 +129,12 @@ impl Term {
             self.ask(host, Operation::Publish(self.record.clone()));
         }
         Ok(())
+    }
+
+    fn tell_statistics(&mut self, host: &mut dyn MasterHost) {
+        if self.setup.statistics {
+            host.tell(&Event::Statistics(std::mem::take(&mut self.statistics)));
+        }
     }
 
     /// Epochs that were trained, the last one perhaps in part.
@@ -191,9 +198,7 @@ impl Term {
         let Some(Closing::Ends(ends)) = self.closing.take() else { return };
         let (exported, scores) = *ends;
         let seconds = self.tally.seconds(host.now());
-        if self.setup.statistics {
-            host.tell(&Event::Statistics(std::mem::take(&mut self.statistics)));
-        }
+        self.tell_statistics(host);
         host.tell(&Event::Finished {
             mode: name_of(&self.setup.mode),
             workers: self.machine.view().1.len(),

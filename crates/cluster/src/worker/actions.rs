@@ -168,6 +168,7 @@ impl Membership {
             MemberAction::SetTimer(at) => self.timer = Some(self.timer.map_or(at, |timer| timer.min(at))),
             MemberAction::End { reason, rejoin } => {
                 let is_rejoining = rejoin && self.leaving.is_none();
+                self.report_now(host);
                 self.ended = Some(if is_rejoining { Ended::Rejoin(reason) } else { Ended::Finished(reason) });
             }
         }

@@ -309,14 +309,18 @@ impl Membership {
     }
 
     pub(super) fn report(&mut self, host: &mut dyn WorkerHost) {
-        let now = host.now();
-        if now >= self.reported + REPORT_EVERY {
-            let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
-            let traffic = self.stream.traffic.take();
-            let spent = host.spent();
-            self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic, spent }, host);
-            (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, now);
+        if host.now() >= self.reported + REPORT_EVERY {
+            self.report_now(host);
         }
+    }
+
+    /// Tells the master how training went since it was last told.
+    pub(super) fn report_now(&mut self, host: &mut dyn WorkerHost) {
+        let (loss, weight, bytes_sent) = (self.loss, self.weight, self.bytes_sent);
+        let traffic = self.stream.traffic.take();
+        let spent = host.spent();
+        self.send(self.master, &Word::Report { loss, weight, bytes_sent, traffic, spent }, host);
+        (self.loss, self.weight, self.bytes_sent, self.reported) = (0.0, 0.0, 0, host.now());
     }
 
     pub(super) fn send(&mut self, link: LinkId, word: &Word, host: &mut dyn WorkerHost) {

@@ -160,7 +160,7 @@ fn two_helpers_and_the_leader_give_the_bits_of_one_process() {
             // Until somebody else has done something, the leader does nothing.
             InferenceEvent::Progress { .. } => gate.open(),
             InferenceEvent::Helped { examples, .. } => helped += examples,
-            InferenceEvent::Joined { .. } | InferenceEvent::Lost { .. } => {}
+            InferenceEvent::Joined { .. } | InferenceEvent::Refused { .. } | InferenceEvent::Lost { .. } => {}
         });
         assert_eq!(came, alone());
         assert!(helped > 0);
@@ -233,6 +233,10 @@ fn lead_with(act: fn(&str)) -> (String, usize) {
             lost = Some((reason.clone(), *parts_again));
             gate.open();
         }
+        InferenceEvent::Refused { reason, .. } => {
+            lost = Some((reason.clone(), 0));
+            gate.open();
+        }
         _ => {}
     });
     stranger.expect("it was started").join().expect("the stranger found what it expected");
@@ -275,7 +279,10 @@ fn a_helper_with_other_data_is_refused_with_both_counts() {
         stranger.say(&Word::Helping(Helping::Ready(proof)));
         assert!(matches!(stranger.hear(), Ok(Word::Refused { .. })));
     });
-    assert!(reason.contains("examples here and") && reason.contains("bring the same file"), "{reason}");
+    assert!(
+        reason.contains("which has 359 examples: it has 1438") && reason.contains("bring the same file"),
+        "{reason}"
+    );
     assert_eq!(parts_again, 0);
 }
 

@@ -14,7 +14,7 @@ use paceline::nn::config::LayerConfig;
 use paceline::nn::evaluation::{MultiClassRoc, Regression, Roc, Thresholds};
 use paceline::nn::{Layer, LossFunction, Reference};
 use paceline::prelude::*;
-use paceline::train::{AveragingOptions, Exchange, IfFound, Mode, Outcome, Solo, Worker};
+use paceline::train::{AveragingOptions, Exchange, IfFound, Mode, Outcome, Solo, Take, Worker};
 
 fn guide() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).expect("in the workspace");
@@ -385,6 +385,11 @@ fn the_job_and_the_rust_of_the_first_page_are_one_run() {
     let [before, after] = serve(worse, by_rust.model, &pixels).expect("answers");
     assert_eq!(before, [0.1; 10], "all parameters are 0");
     assert_ne!(after, before);
+
+    let job = Job::read(&job, &[]).expect("a job");
+    let trainer = job.trainer(None, IfFound::Refuse, &options).expect("a trainer");
+    let tuned = trainer.begin_with(&by_job.model, Take::Learned).expect("the same layers");
+    assert!(*tuned.first_state().parameters == *by_job.model.state.parameters);
 }
 
 #[test]

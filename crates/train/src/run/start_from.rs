@@ -32,6 +32,13 @@ impl Trainer {
         let (network, origin) = (&self.network, Path::new("the model to begin with"));
         same_arrays(network.parameters(), model.network.parameters())?;
         same_arrays(network.running(), model.network.running())?;
+        let is_finite = |parameter: &&Parameter| {
+            model.state.parameters[parameter.range.clone()].iter().all(|value| value.is_finite())
+        };
+        if let Some(broken) = model.network.parameters().iter().find(|parameter| !is_finite(parameter)) {
+            let found = format!("`{}` with one that is not finite", broken.name);
+            return Err(Error::OtherModel { expected: "numbers to go on from".into(), found });
+        }
         let normaliser = read_extra(model, origin, "normaliser")?;
         let mut state = network.initial_state();
         state.parameters.copy_from_slice(&model.state.parameters);

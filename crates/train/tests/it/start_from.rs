@@ -90,6 +90,10 @@ fn a_model_of_another_network_is_refused_by_what_differs() {
     };
     let wide = refused(network(17, Updater::adam(0.01)), Take::Learned);
     assert!(wide.contains("`0.weight` [64, 17]") && wide.contains("`0.weight` [64, 16]"), "{wide}");
+    let mut broken = first.model.clone();
+    broken.state.parameters[5] = f32::NAN;
+    let told = trainer(1, Updater::adam(0.01)).begin_with(&broken, Take::Learned).err().expect("no number").to_string();
+    assert!(told.contains("`0.weight` with one that is not finite"), "{told}");
     let other = refused(network(16, Updater::sgd(0.1)), Take::Everything);
     assert!(other.contains("remembers nothing") && other.contains("remembers `mean`, `square`"), "{other}");
 }

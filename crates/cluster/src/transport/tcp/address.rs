@@ -127,7 +127,7 @@ mod tests {
         let error = advertised("0.0.0.0:0", everywhere, None).expect_err("nobody connects to that").to_string();
         assert_eq!(
             error,
-            "`0.0.0.0:0` means every address of this machine: say which one others connect to (advertise)"
+            "`0.0.0.0:0` means every address of this machine: say which one others connect to (`--advertise`)"
         );
         assert_eq!(advertised("0.0.0.0:0", everywhere, Some("me")).ok(), Some("me:4711".to_owned()));
     }

@@ -32,7 +32,7 @@ pub enum TransportError {
         found: String,
     },
     /// An address that nobody can connect to.
-    #[error("`{found}` means every address of this machine: say which one others connect to (advertise)")]
+    #[error("`{found}` means every address of this machine: say which one others connect to (`--advertise`)")]
     NothingToAdvertise {
         /// Where it listens.
         found: String,
