@@ -77,3 +77,23 @@ def test_what_is_not_there_is_said() -> None:
         pl.Data.from_arrow(table(), label="z")
     with pytest.raises(pl.SettingError, match="`__arrow_c_stream__`, found list"):
         pl.Data.from_arrow([1], label="y")
+
+
+@pytest.mark.parametrize("packed", ["uncompressed", "lz4", "zstd"])
+def test_files_of_arrow_and_parquet_are_the_same_shards(tmp_path: Any, packed: str) -> None:
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    rows = [[float(at), at / 2, -float(at)] for at in range(5000)]
+    kinds = pa.array([["ape", "bee", "cat"][at % 3] for at in range(5000)]).dictionary_encode()
+    table = pa.table({"features": pa.array(rows, pa.list_(pa.float32())), "kind": kinds, "weight": np.arange(5000) / 7})
+    (tmp_path / "arrow").mkdir()
+    (tmp_path / "parquet").mkdir()
+    for part in range(2):
+        piece = table.slice(part * 2500, 2500)
+        pyarrow.feather.write_feather(piece, tmp_path / "arrow" / f"{part}.feather", compression=packed, chunksize=999)
+        pyarrow.parquet.write_table(piece, tmp_path / "parquet" / f"{part}.parquet")
+    ours, theirs = (pl.Data.open(f"shards:{tmp_path / kind}?label=kind&weight=weight") for kind in ("arrow", "parquet"))
+    assert len(ours) == len(theirs) == 5000
+    np.testing.assert_array_equal(ours.features(), theirs.features())
+    assert ours.describe(0) == theirs.describe(0)

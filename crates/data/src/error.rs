@@ -347,6 +347,20 @@ pub enum Error {
         /// Why.
         source: BoxError,
     },
+    /// A file that broke its reader.
+    #[error("`{}` is damaged, or a file in it, in a way that the reader of such files did not expect", path.display())]
+    DamagedShards {
+        /// The folder or the file.
+        path: PathBuf,
+    },
+    /// A file that is no Arrow file, or a damaged one.
+    #[error("`{}` cannot be read as an Arrow file (IPC): {source}", path.display())]
+    NotArrow {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BoxError,
+    },
     /// A program that was built without the reader of Parquet files.
     #[error(
         "this program was built without `shards:`: build it with `--features shards`, or use the Python package, which has it"

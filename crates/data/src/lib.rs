@@ -24,7 +24,7 @@
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
 //!   `idx` over it; `table` for comma-separated values, with its [`Schema`];
-//!   `shards` for folders of Parquet files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
+//!   `shards` for folders of Parquet or Arrow files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
 //!   worker has some of the data.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
 //! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.

@@ -96,7 +96,7 @@ impl OpenOptions {
 /// | `digits:`, `digits:train`, `digits:test` | 1,797 digits of 8 × 8 that are part of the program |
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
-/// | `shards:folder?label=species&…` | a folder of Parquet files, or one of them; with the feature `shards` |
+/// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
 /// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {

@@ -1,4 +1,4 @@
-//! Folders of Parquet files: columns of numbers, or of lists of numbers, one row for each example.
+//! Folders of Parquet and Arrow files: columns of numbers, or of lists of numbers, one row for each example.
 //!
 //! All files are decoded once, when the source is opened: into memory, or beyond the memory limit into a temporary file. After
 //! that every example costs the same, and its place is its row, counted through the files in the order of their names.
@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use crate::{Arrays, Error, NormaliserKind, OpenOptions, Source};
 
+mod arrow_file;
 mod column;
 mod files;
 mod labels;
 mod layout;
 mod options;
+mod parquet_file;
 mod spilled;
 
 use files::Shard;
@@ -26,13 +28,10 @@ pub(crate) use files::listed;
 /// Rows that are decoded at a time.
 const PIECE: usize = 4096;
 
-/// Opens a folder of Parquet files, or one of them, with the options of its specification.
+/// Opens a folder of Parquet or Arrow files, or one of them, with the options of its specification.
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    // The library that reads Parquet asserts some of what a damaged file may break.
-    let panicked = |_| {
-        let source = "it is damaged, in a way that its reader did not expect".into();
-        Err(Error::NotParquet { path: path.to_owned(), source })
-    };
+    // The libraries that read them assert some of what a damaged file may break.
+    let panicked = |_| Err(Error::DamagedShards { path: path.to_owned() });
     catch_unwind(AssertUnwindSafe(|| decode(path, pairs, options))).unwrap_or_else(panicked)
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::column::{Cells, Place};
+use super::column::{Cells, Place, each_piece};
 use super::files::Shard;
-use super::layout::each_piece;
 use crate::{Error, Suggestion, Task};
 
 /// A label with more distinct values than this is none of classes.
@@ -25,7 +24,7 @@ pub(super) fn classes(shards: &[Shard], place: &Place, task: Option<Task>) -> Re
     }
     let mut distinct = Distinct { texts: BTreeSet::new(), whole: BTreeSet::new(), uncountable: None };
     for shard in shards {
-        each_piece(shard, std::slice::from_ref(&(place, 1)), |cells, _| distinct.add(&cells[0]))?;
+        each_piece(shard, std::slice::from_ref(&(place, 1)), &mut |cells, _| distinct.add(&cells[0]))?;
         if distinct.texts.len().max(distinct.whole.len()) > MOST_CLASSES {
             if place.is_text || task == Some(Task::Classes) {
                 let (path, column) = (shard.path.clone(), place.name.clone());

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use paceline_model::Targets;
-use parquet::file::reader::FileReader;
 
-use super::column::{Cells, Place, names};
+use super::Room;
+use super::column::{Cells, Place, each_piece, names};
 use super::files::Shard;
 use super::labels::{Lookup, classes};
 use super::options::ShardOptions;
-use super::{PIECE, Room};
 use crate::{Error, ExampleShape, OpenOptions, TargetShape, Task};
 
 /// How rows become examples.
@@ -113,7 +112,7 @@ impl Layout {
         }
         let columns: Vec<(&Place, usize)> =
             places.iter().zip(&columns).map(|(place, (_, width))| (place, *width)).collect();
-        each_piece(shard, &columns, |cells, from| {
+        each_piece(shard, &columns, &mut |cells, from| {
             let rows = cells[0].numbers.len() / columns[0].1;
             let mut piece = Piece { features: Vec::new(), targets: self.targets.room(), weights: Vec::new() };
             weave(&cells[..features], &columns[..features], rows, &mut piece.features);
@@ -220,32 +219,4 @@ fn width(shard: &Shard, place: &Place) -> Result<usize, Error> {
         return Ok(1);
     }
     place.first_length(shard)
-}
-
-/// Hands over some columns of a file, a piece at a time, with the first row of each piece.
-pub(super) fn each_piece(
-    shard: &Shard,
-    columns: &[(&Place, usize)],
-    mut visit: impl FnMut(&[Cells], usize) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut from = 0;
-    let mut cells = vec![Cells::default(); columns.len()];
-    for at in 0..shard.reader.num_row_groups() {
-        let group = shard.reader.get_row_group(at).map_err(|error| shard.damaged(error))?;
-        let mut readers =
-            columns.iter().map(|(place, _)| place.reader(shard, &*group)).collect::<Result<Vec<_>, _>>()?;
-        let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        while left > 0 {
-            let rows = left.min(PIECE);
-            for (((place, width), reader), cells) in columns.iter().zip(&mut readers).zip(&mut cells) {
-                cells.numbers.clear();
-                cells.texts.clear();
-                place.read(shard, reader, from, rows, *width, cells)?;
-            }
-            visit(&cells, from)?;
-            from += rows;
-            left -= rows;
-        }
-    }
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! The crate from outside, one file for each thing that it does.
 
+#[cfg(feature = "shards")]
+mod arrow_shards;
 mod conformance;
 mod exports;
 mod fetching;
