@@ -198,13 +198,11 @@ pub(super) fn each_piece(
     })
 }
 
+/// Is handed columns for some rows, and the first of these rows.
+type VisitArrays<'a> = &'a mut dyn FnMut(&[ArrayRef], usize) -> Result<(), Error>;
+
 /// Hands over some columns, as many rows at a time as the file has together, with the first of them.
-fn each_batch(
-    shard: &Shard,
-    file: &ArrowFile,
-    places: &[&Place],
-    visit: &mut dyn FnMut(&[ArrayRef], usize) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn each_batch(shard: &Shard, file: &ArrowFile, places: &[&Place], visit: VisitArrays<'_>) -> Result<(), Error> {
     let damaged = |source: BoxError| Error::NotArrow { path: shard.path.clone(), source };
     // What is read once may be asked for twice.
     let mut columns: Vec<usize> = places.iter().map(|place| place.at).collect();
