@@ -59,7 +59,7 @@ test-spark:
 	cd python/tests/spark && $(SPARKS)/bin/python -m pytest --ignore=test_connect.py
 	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
 
-# What CI tests of the two above, in one environment: a wheel that is built fast, the package, and on the newest Spark that fits are
+# The two above in one environment and in less time: a wheel that is built fast, the package, and on the newest Spark that fits are
 # exact, bear losses and end.
 BINDINGS = $(CURDIR)/target/bindings/bin/python
 test-bindings:

@@ -21,8 +21,14 @@ fn every_command_explains_its_options() {
                 "--offline",
             ],
         ),
-        (&["evaluate"], &["<MODEL>", "--data", "--batch", "--json", "--workers", "--cache", "--offline"]),
-        (&["predict"], &["<MODEL>", "--data", "--output", "--batch", "--workers", "--cache", "--offline"]),
+        (
+            &["evaluate"],
+            &["[MODEL]", "--data", "--listen", "--join", "--batch", "--json", "--workers", "--cache", "--offline"],
+        ),
+        (
+            &["predict"],
+            &["[MODEL]", "--data", "--listen", "--join", "--output", "--batch", "--workers", "--cache", "--offline"],
+        ),
         (&["data"], &["fetch", "inspect", "export"]),
         (&["data", "fetch"], &["<NAME>", "--cache", "--offline"]),
         (&["data", "inspect"], &["<SOURCE>", "--cache", "--offline"]),
