@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import paceline as pl
+from spark import lenet
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target" / "release" / "paceline"
@@ -30,21 +31,7 @@ def by_command(folder: str) -> tuple[float, dict[str, Any]]:
 
 
 def by_python(arrays: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-    network = pl.Network(
-        [
-            pl.layers.conv2d(20, [5, 5]),
-            pl.layers.subsampling("max", [2, 2]),
-            pl.layers.conv2d(50, [5, 5]),
-            pl.layers.subsampling("max", [2, 2]),
-            pl.layers.dense(500, activation="relu"),
-            pl.layers.output(10, activation="softmax", loss="negative_log_likelihood"),
-        ],
-        input=pl.image(28, 28),
-        seed=123,
-        weight_init="xavier",
-        updater=pl.nesterovs(0.03, 0.9),
-    )
-    outcome = pl.Trainer(network, epochs=2, global_batch=128, progress=False).fit(arrays["train"], arrays["test"])
+    outcome = pl.Trainer(lenet(0.03), epochs=2, global_batch=128, progress=False).fit(arrays["train"], arrays["test"])
     return next(event["examples_per_second"] for event in outcome.events if event.kind == "finished"), outcome.model.parameters()
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python" / "tests" / "spark"))
 
 
-def lenet() -> Any:
+def lenet(learning_rate: float = 0.01) -> Any:
     import paceline as pl
 
     return pl.Network(
@@ -37,7 +37,7 @@ def lenet() -> Any:
         input=pl.image(28, 28),
         seed=123,
         weight_init="xavier",
-        updater=pl.nesterovs(0.01, 0.9),
+        updater=pl.nesterovs(learning_rate, 0.9),
     )
 
 

@@ -7,11 +7,11 @@
 //!
 //! # Layout
 //!
-//! - [`lead_inference`], [`help_inference`]: the two sides. `words`: what they say to each other.
+//! - [`lead_inference`] (`leader`), [`help_inference`] (`following`): the two sides. `words`: what they say to each other.
 //! - `parts`: who does what. `runners`: the threads that compute. `answer`: what comes of it, and how it travels.
 
 mod answer;
-mod helper;
+mod following;
 mod leader;
 mod parts;
 mod runners;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use paceline_data::{OpenOptions, Source};
 
 pub use answer::{AnswerHead, TargetKind};
-pub use helper::help_inference;
+pub use following::help_inference;
 pub use leader::lead_inference;
 pub use words::Helping;
 
