@@ -2,6 +2,9 @@
 
 Each takes the settings of its kind and those that every layer has (`activation`, `updater`, `learning_rate`, `weight_init`, `l1`,
 `l2`, `dropout`, `name`, …). A name that a layer does not know is refused when the network is made, with the nearest one.
+
+A layer follows the one before it in the list. `after` names what it follows instead, one layer or input or several: then a network is
+a graph, and layers that take one value take several side by side.
 """
 
 from __future__ import annotations
@@ -21,6 +24,21 @@ def dense(units: int, **settings: Any) -> Layer:
 def conv2d(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
     """Filters that move over an image; also `stride`, `dilation`, `padding`, `groups`, `bias`."""
     return _layer("conv2d", settings, filters=filters, kernel=list(kernel))
+
+
+def depthwise_conv2d(kernel: Sequence[int], multiplier: int = 1, **settings: Any) -> Layer:
+    """Filters of each channel by itself; also `stride`, `dilation`, `padding`, `bias`."""
+    return _layer("depthwise_conv2d", settings, kernel=list(kernel), multiplier=multiplier)
+
+
+def separable_conv2d(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
+    """The same, then filters over the channels of single pixels; also `multiplier`."""
+    return _layer("separable_conv2d", settings, filters=filters, kernel=list(kernel))
+
+
+def conv2d_transposed(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
+    """Every pixel spread over a window; also `stride`, `dilation`, `padding`, `bias`."""
+    return _layer("conv2d_transposed", settings, filters=filters, kernel=list(kernel))
 
 
 def subsampling(pool: Named = "max", kernel: Sequence[int] = (2, 2), **settings: Any) -> Layer:
@@ -43,6 +61,36 @@ def dropout(rate: float, **settings: Any) -> Layer:
     return _layer("dropout", settings, rate=rate)
 
 
+def spatial_dropout(rate: float, **settings: Any) -> Layer:
+    """Sets whole channels to 0 at random while it is trained."""
+    return _layer("spatial_dropout", settings, rate=rate)
+
+
+def gaussian_dropout(rate: float, **settings: Any) -> Layer:
+    """Multiplies by normal numbers of mean 1 while it is trained."""
+    return _layer("gaussian_dropout", settings, rate=rate)
+
+
+def gaussian_noise(deviation: float, **settings: Any) -> Layer:
+    """Adds normal numbers while it is trained."""
+    return _layer("gaussian_noise", settings, deviation=deviation)
+
+
+def alpha_dropout(rate: float, **settings: Any) -> Layer:
+    """Dropout that keeps mean and variance of what `selu` gives."""
+    return _layer("alpha_dropout", settings, rate=rate)
+
+
+def prelu(alpha: float = 0.25, **settings: Any) -> Layer:
+    """A rectifier whose slope below 0 is learned for every channel."""
+    return _layer("prelu", settings, alpha=alpha)
+
+
+def element_wise_multiplication(**settings: Any) -> Layer:
+    """A weight for every number, and a `bias`."""
+    return _layer("element_wise_multiplication", settings)
+
+
 def activation(function: Named, **settings: Any) -> Layer:
     """A function of every number."""
     return _layer("activation", settings, function=function)
@@ -56,6 +104,71 @@ def local_response_normalisation(**settings: Any) -> Layer:
 def zero_padding(padding: Sequence[int], **settings: Any) -> Layer:
     """Zeros around an image: top, bottom, left, right."""
     return _layer("zero_padding", settings, padding=list(padding))
+
+
+def cropping2d(cropping: Sequence[int], **settings: Any) -> Layer:
+    """Rows and columns cut off an image: top, bottom, left, right."""
+    return _layer("cropping2d", settings, cropping=list(cropping))
+
+
+def upsampling2d(size: Sequence[int] = (2, 2), **settings: Any) -> Layer:
+    """Every pixel again and again."""
+    return _layer("upsampling2d", settings, size=list(size))
+
+
+def space_to_depth(block: int = 2, **settings: Any) -> Layer:
+    """The pixels of blocks as channels."""
+    return _layer("space_to_depth", settings, block=block)
+
+
+def merge(after: Sequence[str], **settings: Any) -> Layer:
+    """Values side by side: rows one after the other, the channels of images at every pixel."""
+    return _layer("merge", settings, after=list(after))
+
+
+def element_wise(op: str, after: Sequence[str], **settings: Any) -> Layer:
+    """Values of one shape number by number: `add`, `subtract`, `product`, `average`, `max`."""
+    return _layer("element_wise", settings, op=op, after=list(after))
+
+
+def subset(first: int, count: int, **settings: Any) -> Layer:
+    """Some of the numbers of a row, or of the channels of an image."""
+    return _layer("subset", settings, first=first, count=count)
+
+
+def stack(after: Sequence[str], **settings: Any) -> Layer:
+    """Values of one shape below each other: what follows does the same to each of them, with the same weights."""
+    return _layer("stack", settings, after=list(after))
+
+
+def unstack(index: int, of: int, **settings: Any) -> Layer:
+    """One of several values that were stacked."""
+    return _layer("unstack", settings, index=index, of=of)
+
+
+def scale(factor: float, **settings: Any) -> Layer:
+    """Every number times another."""
+    return _layer("scale", settings, factor=factor)
+
+
+def shift(value: float, **settings: Any) -> Layer:
+    """Every number plus another."""
+    return _layer("shift", settings, value=value)
+
+
+def l2_normalise(**settings: Any) -> Layer:
+    """Every example divided by its length; `epsilon`."""
+    return _layer("l2_normalise", settings)
+
+
+def l2_distance(after: Sequence[str], **settings: Any) -> Layer:
+    """The distance of two values, one number for every example; `epsilon`."""
+    return _layer("l2_distance", settings, after=list(after))
+
+
+def reshape(to: Mapping[str, Any], **settings: Any) -> Layer:
+    """The same numbers in another shape, as `{"image": [4, 4, 3]}` or `{"feed_forward": 48}`."""
+    return _layer("reshape", settings, to=dict(to))
 
 
 def output(units: int, **settings: Any) -> Layer:

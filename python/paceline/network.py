@@ -16,13 +16,25 @@ from paceline.layers import Layer, Named
 class Network:
     """A list of layers with settings that hold for all of them, as the table `network` of a job file.
 
-    `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`, `l1`, `l2`, `dropout` and so on.
+    What goes in is `input`, or several `inputs` by name, whose numbers lie one after the other in a row of features. `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`, `l1`, `l2`, `dropout` and so on.
     What is wrong is raised here, with the layer and the key.
     """
 
-    def __init__(self, layers: Iterable[Layer], *, input: Mapping[str, Any], seed: int = 0, **settings: Any) -> None:
+    def __init__(
+        self,
+        layers: Iterable[Layer],
+        *,
+        input: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Mapping[str, Any]] | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
         given = {name: value for name, value in settings.items() if value is not None}
-        self._described({"input": dict(input), "seed": seed, **given, "layers": list(layers)})
+        if input is not None:
+            given["input"] = dict(input)
+        if inputs is not None:
+            given["inputs"] = [{"name": name, **kind} for name, kind in inputs.items()]
+        self._described({"seed": seed, **given, "layers": list(layers)})
 
     def _described(self, description: Mapping[str, Any]) -> None:
         self._native = _native.Network(json.dumps(description))

@@ -210,9 +210,10 @@ impl Model {
             return Err(SettingError::new_err("expected a label or target, and a weight, for every row of outputs"));
         }
         let steps = auc_thresholds.filter(|steps| *steps > 0);
+        let network = &self.file.network;
         let scores = py.detach(|| {
             let batch = Batch { targets, weights, ..Batch::empty() };
-            let mut evaluator = Evaluator::new(&shape, width, Thresholds::of(steps))?;
+            let mut evaluator = Evaluator::new(&shape, network, Thresholds::of(steps))?;
             evaluator.add_outputs(&batch, outputs, Loss { sum: loss.0, weight: loss.1 });
             Some(evaluator.scores())
         });

@@ -400,6 +400,9 @@ pub(crate) enum Model {
         /// Print the network's description as JSON
         #[arg(long)]
         json: bool,
+        /// Draw the network as a picture into this file (SVG)
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
     },
 }
 

@@ -12,6 +12,7 @@
 
 mod arguments;
 mod command;
+mod drawing;
 mod failure;
 mod interrupt;
 mod json_lines;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Measures, Traffic};
+use paceline::train::{Event, Measures, OutputScores, Traffic};
 
 use crate::arguments::Events;
 use crate::failure::{Exit, sentence};
@@ -175,11 +175,17 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("epoch {epoch}/{epochs}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s")
         }
         Event::Evaluation { epoch, scores } => {
-            let accuracy = scores.accuracy().map(|a| format!(", accuracy {a:.4}")).unwrap_or_default();
-            let more = match &scores.measures {
-                Measures::Values(values) => values.average().rmse.map(|r| format!(", RMSE {r:.4}")).unwrap_or_default(),
-                Measures::Classes(_) => accuracy,
+            let told = |measures: &Measures| match measures {
+                Measures::Values(values) => values.average().rmse.map(|r| format!("RMSE {r:.4}")),
+                Measures::Classes(classes) => Some(format!("accuracy {:.4}", classes.accuracy())),
             };
+            let mut more: Vec<String> = told(&scores.measures).into_iter().collect();
+            if !scores.outputs.is_empty() {
+                let of_each =
+                    |output: &OutputScores| told(&output.measures).map(|told| format!("{} {told}", output.name));
+                more = scores.outputs.iter().filter_map(of_each).collect();
+            }
+            let more: String = more.iter().map(|told| format!(", {told}")).collect();
             format!("epoch {epoch}/{epochs}: test loss {:.4}{more}", scores.score())
         }
         Event::Listening { address, join, status, .. } => {

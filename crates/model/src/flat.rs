@@ -1,3 +1,4 @@
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
@@ -88,31 +89,30 @@ impl<T: Number> Flat<T> {
 
     /// Parts to be written, and parts to be read; none if what is written has anything in common with another part. Claims
     /// nothing of the rest, unlike slices of the whole buffer.
-    #[expect(clippy::type_complexity, reason = "as many of both as were asked for")]
-    pub fn parts<const W: usize, const N: usize>(
-        &mut self,
+    #[expect(clippy::type_complexity, reason = "as many as were asked for, and as many more")]
+    pub fn parts<'a, const W: usize>(
+        &'a mut self,
         written: [Range<usize>; W],
-        read: [Range<usize>; N],
-    ) -> Option<([&mut [T]; W], [&[T]; N])> {
-        for range in written.iter().chain(&read) {
+        more_written: &'a [Range<usize>],
+        read: &'a [Range<usize>],
+    ) -> Option<([&'a mut [T]; W], PartsMut<'a, T>, Parts<'a, T>)> {
+        let all = || written.iter().chain(more_written).chain(read);
+        for range in all() {
             assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} numbers", self.len);
         }
         let meet = |a: &Range<usize>, b: &Range<usize>| a.start.max(b.start) < a.end.min(b.end);
-        let mut others = written.iter().chain(&read);
-        let alone = |one| others.next().is_some() && !others.clone().any(|other| meet(one, other));
-        if !written.iter().all(alone) {
+        let is_alone = |(at, one)| !all().skip(at + 1).any(|other| meet(one, other));
+        if !written.iter().chain(more_written).enumerate().all(is_alone) {
             return None;
         }
         let start = self.start();
         #[expect(unsafe_code, reason = "slices of parts that are not made from one of the whole")]
         // SAFETY: all ranges lie inside, those that are written have nothing in common with any other, and `self` is
         // borrowed for as long as they live. For memory that others see too, see `part_mut`.
-        unsafe {
-            Some((
-                written.map(|range| std::slice::from_raw_parts_mut(start.add(range.start), range.len())),
-                read.map(|range| std::slice::from_raw_parts(start.add(range.start), range.len())),
-            ))
-        }
+        let written =
+            unsafe { written.map(|range| std::slice::from_raw_parts_mut(start.add(range.start), range.len())) };
+        let more_written = PartsMut { start, ranges: more_written, flat: PhantomData };
+        Some((written, more_written, Parts { start, ranges: read, flat: PhantomData }))
     }
 
     /// Lets others see this memory too, from now until it grows. They promise to read no range while it is used
@@ -148,6 +148,80 @@ impl<T: Number> Flat<T> {
             *self = grown;
         }
         Ok(())
+    }
+}
+
+/// Parts of a buffer, to be read.
+pub struct Parts<'a, T = f32> {
+    start: *const T,
+    ranges: &'a [Range<usize>],
+    flat: PhantomData<&'a [T]>,
+}
+
+impl<'a, T> Parts<'a, T> {
+    /// No parts.
+    pub fn none() -> Self {
+        Self { start: std::ptr::null(), ranges: &[], flat: PhantomData }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&self, index: usize) -> &'a [T] {
+        let Range { start, end } = self.ranges[index];
+        #[expect(unsafe_code, reason = "a slice of a part that is not made from one of the whole")]
+        // SAFETY: who made this has checked that the range lies inside and has nothing in common with what is written, and has
+        // borrowed the buffer for as long as `'a` lasts.
+        unsafe {
+            std::slice::from_raw_parts(self.start.add(start), end - start)
+        }
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [T]> + '_ {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+/// Parts of a buffer, to be written one at a time.
+pub struct PartsMut<'a, T = f32> {
+    start: *mut T,
+    ranges: &'a [Range<usize>],
+    flat: PhantomData<&'a mut [T]>,
+}
+
+impl<T> PartsMut<'_, T> {
+    /// No parts.
+    pub fn none() -> Self {
+        Self { start: std::ptr::null_mut(), ranges: &[], flat: PhantomData }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&mut self, index: usize) -> &mut [T] {
+        let Range { start, end } = self.ranges[index];
+        #[expect(unsafe_code, reason = "a slice of a part that is not made from one of the whole")]
+        // SAFETY: as for `Parts`; no two of these parts have anything in common, and `self` is borrowed while one is used.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(start), end - start)
+        }
     }
 }
 
@@ -223,20 +297,23 @@ mod tests {
     #[test]
     fn parts_are_written_and_read_at_once_unless_they_meet() {
         let mut flat = Flat::<f32>::from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-        let (written, read) = flat.parts([4..6, 0..1, 2..2], [1..3, 2..4]).expect("parts that do not meet");
-        written[0].copy_from_slice(read[0]);
-        written[1].copy_from_slice(&read[1][1..]);
-        assert_eq!((written[2].len(), &flat[..]), (0, &[3.0, 1.0, 2.0, 3.0, 1.0, 2.0][..]));
-        for (written, read) in [([0..2, 1..3], 5..6), ([3..4, 0..2], 3..4), ([0..2, 4..6], 1..5), ([2..3, 2..3], 0..0)]
-        {
-            assert!(flat.parts(written.clone(), [read.clone()]).is_none(), "{written:?} and {read:?}");
+        let (more, read) = ([0..1, 2..2], [1..3, 2..4]);
+        let ([written], mut more, read) = flat.parts([4..6], &more, &read).expect("parts that do not meet");
+        written.copy_from_slice(read.get(0));
+        more.get(0).copy_from_slice(&read.get(1)[1..]);
+        assert_eq!((more.get(1).len(), more.len(), read.len()), (0, 2, 2));
+        assert_eq!(&flat[..], &[3.0, 1.0, 2.0, 3.0, 1.0, 2.0]);
+        for (one, other, read) in [(0..2, 1..3, 5..6), (3..4, 0..2, 3..4), (0..2, 4..6, 1..5), (2..3, 2..3, 0..0)] {
+            let what = format!("{one:?}, {other:?} and {read:?}");
+            assert!(flat.parts([one.clone(), other.clone()], &[], &[read.clone()]).is_none(), "{what}");
+            assert!(flat.parts([one], &[other], &[read]).is_none(), "{what}");
         }
     }
 
     #[test]
     #[should_panic(expected = "7..11 of 10 numbers")]
     fn parts_beyond_the_end_are_refused() {
-        Flat::<f32>::zeros(10).parts([0..1, 1..2], [7..11, 2..3]);
+        Flat::<f32>::zeros(10).parts([0..1], &[1..2], &[7..11, 2..3]);
     }
 
     #[test]

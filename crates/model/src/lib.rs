@@ -28,7 +28,7 @@ mod vectorize;
 pub use batch::{Batch, Targets};
 pub use block::NoMemory;
 pub use factors::{FactorSum, Factors, Part, SharedFactors};
-pub use flat::{Flat, Number};
+pub use flat::{Flat, Number, Parts, PartsMut};
 pub use model::{
     Error, Handed, Loss, Model, PartwiseModel, Progress, TakeFactors, TakePart, hand_out_in_turn, train_in_turn,
 };

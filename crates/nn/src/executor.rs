@@ -5,10 +5,11 @@ use std::ops::Range;
 use paceline_model::{Batch, Error, Flat, Loss, Number, Targets};
 
 use crate::factors::Packed;
+use crate::graph::TargetColumns;
 use crate::node::Node;
 use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::judge;
-use crate::plan::{Lowering, Plan, Purpose};
+use crate::plan::{BackPlaces, HeadPlaces, InputPlace, Lowering, Plan, Purpose, Sum};
 use crate::{Network, Real};
 
 /// How operations are carried out.
@@ -69,6 +70,8 @@ pub(crate) struct Executor<K: Kernels> {
     /// By the number of the sum, see `MOST_PACKED`.
     pub(crate) packed: Vec<Packed<K::R>>,
     marks: Vec<u16>,
+    /// What came out of several heads, side by side.
+    outputs: Vec<K::R>,
     /// Where running statistics go that nobody wants to keep.
     idle_running: Vec<K::R>,
     poison: bool,
@@ -90,6 +93,7 @@ impl<K: Kernels> Executor<K> {
             arena: Flat::zeros(0),
             packed: Vec::new(),
             marks: Vec::new(),
+            outputs: Vec::new(),
             idle_running,
             poison: false,
             seconds: None,
@@ -125,21 +129,64 @@ impl<K: Kernels> Executor<K> {
         gradient: &mut [K::R],
         mut passed: impl FnMut(&mut Flat<K::R>, usize),
     ) {
-        let plan = &self.plans[plan];
-        for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
-            let comes_later = plan.purpose == Purpose::TrainTogether && self.kernels.gradient_rows(node).is_some();
-            let weights = if comes_later { 0..0 } else { node.weights.clone() };
-            let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
-            let weights = parameters.part(node.weights.clone());
-            let draw = Draw::new(self.network.config().seed, node.layer, batch);
-            let mut pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, weights, slopes);
-            timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
+        for index in (0..self.plans[plan].nodes.len()).rev() {
+            let Plan { nodes, purpose, places, .. } = &self.plans[plan];
+            let Some(back) = &places[index].back else { continue };
+            let comes_later = *purpose == Purpose::TrainTogether && back.by_rows;
+            let weights = parameters.part(nodes[index].weights.clone());
+            let from = nodes[..index].iter().map(|node| node.weights.end).max();
+            self.back_through(plan, index, batch, weights, gradient, comes_later);
             if self.poison {
-                bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
+                bury(&mut self.arena, &self.plans[plan], self.plans[plan].moment_back(index));
             }
-            let from = plan.nodes[..index].iter().map(|node| node.weights.end).max();
             passed(&mut self.arena, from.unwrap_or(0));
         }
+    }
+
+    /// The backward pass of one operation; what it says is added to what others have said. With `by_rows` it leaves out the gradient
+    /// of the weights.
+    fn back_through(
+        &mut self,
+        plan: usize,
+        index: usize,
+        batch: &Batch,
+        weights: &[K::R],
+        gradient: &mut [K::R],
+        by_rows: bool,
+    ) {
+        let Self { network, kernels, plans, arena, marks, seconds, .. } = self;
+        let Plan { nodes, places, .. } = &plans[plan];
+        let (node, place) = (&nodes[index], &places[index]);
+        let back = place.back.as_ref().expect("an operation on the way back");
+        let own_weights = if by_rows { 0..0 } else { node.weights.clone() };
+        let [dweights, dbias] =
+            gradient.get_disjoint_mut([own_weights, node.bias.clone()]).expect("parameters do not overlap");
+        let BackPlaces { scratch, kept, dy, dx, weights: of_weights, bias: of_bias, .. } = back;
+        let written = [&place.aux, scratch, dy, &dx[0], &of_weights.apart, &of_bias.apart].map(Clone::clone);
+        let ([aux, scratch, dy, dx, weights_apart, bias_apart], more_dx, kept) =
+            arena.parts(written, &dx[1..], kept).unwrap_or_else(|| fall_back(index));
+        let (dweights, weights_sum) = in_turn(dweights, weights_apart);
+        let (dbias, bias_sum) = in_turn(dbias, bias_apart);
+        let mut pass = Backward {
+            examples: place.rows,
+            draw: Draw::new(network.config().seed, node.layer, batch),
+            weights,
+            x: kept.get(0),
+            y: kept.get(kept.len() - 1),
+            kept,
+            aux,
+            marks: &marks[place.marks.clone()],
+            scratch,
+            dy,
+            dweights,
+            dbias,
+            dx,
+            more_dx,
+        };
+        timed(seconds, node.layer, 1, || kernels.backward(node, &mut pass));
+        weights_sum.into_iter().for_each(|sum| add(pass.dweights, sum));
+        bias_sum.into_iter().for_each(|sum| add(pass.dbias, sum));
+        back.sums.iter().for_each(|sum| add_up(arena, sum, index));
     }
 
     /// The same in parts: each is taken as soon as it is there and its parameters are not needed any more, while it is
@@ -160,46 +207,50 @@ impl<K: Kernels> Executor<K> {
         if !sum.is_finite() {
             return Ok(loss);
         }
-        let plan = &self.plans[plan];
-        for (index, node) in plan.nodes.iter().enumerate().skip(plan.first_trained).rev() {
-            let draw = Draw::new(self.network.config().seed, node.layer, batch);
-            let rows = self.kernels.gradient_rows(node);
-            let weights = if rows.is_some() { 0..0 } else { node.weights.clone() };
-            let slopes = gradient.get_disjoint_mut([weights, node.bias.clone()]).expect("parameters do not overlap");
-            let (arena, marks) = (&mut self.arena, &self.marks);
+        for index in (0..self.plans[plan].nodes.len()).rev() {
+            let node = &self.plans[plan].nodes[index];
+            let Some(back) = &self.plans[plan].places[index].back else { continue };
+            let rows = self.kernels.gradient_rows(node).filter(|_| back.by_rows);
             let weights = parameters.part(node.weights.clone());
-            let mut pass = backward_pass(plan, index, arena, marks, draw, weights, slopes);
-            timed(&mut self.seconds, node.layer, 1, || self.kernels.backward(node, &mut pass));
-            // The bias first: the rows of the weights are written over the start of the buffer.
-            let bias = parameters.part_mut(node.bias.clone());
-            taker.take(bias, &mut gradient[node.bias.clone()], node.bias.clone());
+            self.back_through(plan, index, batch, weights, gradient, rows.is_some());
+            let Self { plans, kernels, arena, seconds, .. } = self;
+            let Plan { nodes, places, examples, .. } = &plans[plan];
+            let node = &nodes[index];
+            let back = places[index].back.as_ref().expect("an operation on the way back");
+            if back.bias.are_final {
+                // The bias first: the rows of the weights are written over the start of the buffer.
+                let bias = parameters.part_mut(node.bias.clone());
+                taker.take(bias, &mut gradient[node.bias.clone()], node.bias.clone());
+            }
             let (height, width) = (node.input.len(), node.output.len());
             for first in rows.into_iter().flat_map(|rows| (0..height).step_by(rows)) {
                 let rows = first..height.min(first + rows.unwrap_or(height));
                 let part = node.weights.start + first * width..node.weights.start + rows.end * width;
-                let pass = backward_pass(plan, index, &mut self.arena, &self.marks, draw, &[], [&mut [], &mut []]);
+                let shown = [back.kept[0].clone(), back.dy.clone()];
+                let ([scratch], _, shown) =
+                    arena.parts([back.scratch.clone()], &[], &shown).unwrap_or_else(|| fall_back(index));
                 let rows = RowsOfGradient {
-                    examples: plan.examples,
+                    examples: *examples,
                     goes_on: first > 0,
                     rows,
-                    x: &[pass.x],
-                    dy: &[pass.dy],
+                    x: &[shown.get(0)],
+                    dy: &[shown.get(1)],
                     dweights: &mut gradient[..part.len()],
-                    scratch: pass.scratch,
+                    scratch,
                     next: WrittenNext {
                         values: taker.will_read(parameters.part(part.clone()), part.clone()),
                         from_others: false,
                     },
                 };
-                timed(&mut self.seconds, node.layer, 1, || self.kernels.weight_gradient(node, rows));
+                timed(seconds, node.layer, 1, || kernels.weight_gradient(node, rows));
                 taker.take(parameters.part_mut(part.clone()), &mut gradient[..part.len()], part);
             }
-            if rows.is_none() {
+            if rows.is_none() && back.weights.are_final {
                 let weights = parameters.part_mut(node.weights.clone());
                 taker.take(weights, &mut gradient[node.weights.clone()], node.weights.clone());
             }
             if self.poison {
-                bury(&mut self.arena, plan, 2 * plan.nodes.len() - index);
+                bury(&mut self.arena, &self.plans[plan], self.plans[plan].moment_back(index));
             }
         }
         Ok(loss)
@@ -229,7 +280,19 @@ impl<K: Kernels> Executor<K> {
         self.idle_running = idle;
         let known = !matches!(batch.targets, Targets::None);
         let loss = known.then(|| Loss { sum, weight: f64::from(batch.weight()) });
-        Ok((&self.arena[self.plans[plan].output.clone()], loss))
+        let Self { plans, arena, outputs, .. } = self;
+        match &plans[plan].heads[..] {
+            [only] => Ok((&arena[only.output.clone()], loss)),
+            several => {
+                outputs.clear();
+                for row in 0..batch.examples() {
+                    for HeadPlaces { judged, output, .. } in several {
+                        outputs.extend_from_slice(&arena[output.clone()][row * judged.width..][..judged.width]);
+                    }
+                }
+                Ok((outputs, loss))
+            }
+        }
     }
 
     pub(crate) fn forward(
@@ -244,20 +307,23 @@ impl<K: Kernels> Executor<K> {
         if *poison {
             arena.fill(K::R::of(f64::NAN));
         }
-        K::R::copy(&batch.features, &mut arena[plan.input.clone()]);
+        for InputPlace { value, columns } in &plan.inputs {
+            copy_columns(batch, columns, arena.part_mut(value.clone()));
+        }
         for (index, node) in plan.nodes.iter().enumerate() {
             let place = &plan.places[index];
-            let [x, y, aux, scratch] = arena
-                .get_disjoint_mut([place.x.clone(), place.y.clone(), place.aux.clone(), place.forward_scratch.clone()])
-                .unwrap_or_else(|_| fall_back(index));
+            let written = [place.y.clone(), place.aux.clone(), place.scratch.clone()];
+            let ([y, aux, scratch], _, operands) =
+                arena.parts(written, &[], &place.x).unwrap_or_else(|| fall_back(index));
             let mut pass = Forward {
-                examples: plan.examples,
+                examples: place.rows,
                 training: plan.purpose != Purpose::Predict,
                 draw: Draw::new(network.config().seed, node.layer, batch),
                 weights: parameters.part(node.weights.clone()),
                 bias: parameters.part(node.bias.clone()),
                 running: &mut running[node.running.clone()],
-                x,
+                x: operands.get(0),
+                operands,
                 y,
                 aux,
                 marks: &mut marks[place.marks.clone()],
@@ -268,10 +334,14 @@ impl<K: Kernels> Executor<K> {
                 bury(arena, plan, index);
             }
         }
-        let [z, y, dz, scratch] = arena
-            .get_disjoint_mut([plan.logits.clone(), plan.output.clone(), plan.dz.clone(), plan.loss_scratch.clone()])
-            .unwrap_or_else(|_| fall_back(plan.nodes.len()));
-        let sum = judge(&plan.judged, batch, z, y, dz, scratch);
+        let mut sum = 0.0;
+        for HeadPlaces { judged, logits, output, scratch, dz, sum: adds } in &plan.heads {
+            let written = [output.clone(), dz.clone(), scratch.clone()];
+            let ([y, dz, scratch], _, z) =
+                arena.parts(written, &[], std::slice::from_ref(logits)).unwrap_or_else(|| fall_back(plan.nodes.len()));
+            sum += judge(judged, batch, z.get(0), y, dz, scratch);
+            adds.iter().for_each(|adds| add_up(arena, adds, plan.nodes.len()));
+        }
         if *poison {
             bury(arena, plan, plan.nodes.len());
         }
@@ -302,21 +372,29 @@ impl<K: Kernels> Executor<K> {
     }
 }
 
-fn backward_pass<'a, R: Real>(
-    plan: &Plan,
-    index: usize,
-    arena: &'a mut Flat<R>,
-    marks: &'a [u16],
-    draw: Draw<'a>,
-    weights: &'a [R],
-    [dweights, dbias]: [&'a mut [R]; 2],
-) -> Backward<'a, R> {
-    let place = &plan.places[index];
-    let written = [place.aux.clone(), place.backward_scratch.clone(), place.dy.clone(), place.dx.clone()];
-    let ([aux, scratch, dy, dx], [x, y]) =
-        arena.parts(written, [place.kept_x.clone(), place.kept_y.clone()]).unwrap_or_else(|| fall_back(index));
-    let marks = &marks[place.marks.clone()];
-    Backward { examples: plan.examples, draw, weights, x, y, aux, marks, scratch, dy, dweights, dbias, dx }
+/// Copies what one input is of every row of features.
+fn copy_columns<R: Real>(batch: &Batch, columns: &Range<usize>, value: &mut [R]) {
+    if columns.len() == batch.width {
+        return R::copy(&batch.features, value);
+    }
+    for (row, value) in value.chunks_exact_mut(columns.len()).enumerate() {
+        R::copy(&batch.row(row)[columns.clone()], value);
+    }
+}
+
+/// What a pass writes: the gradient itself, or room apart that is added to it then.
+fn in_turn<'a, R>(gradient: &'a mut [R], apart: &'a mut [R]) -> (&'a mut [R], Option<&'a mut [R]>) {
+    if apart.is_empty() { (gradient, None) } else { (apart, Some(gradient)) }
+}
+
+fn add<R: Real>(from: &[R], to: &mut [R]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
+}
+
+fn add_up<R: Real>(arena: &mut Flat<R>, Sum { from, to }: &Sum, index: usize) {
+    let ([to], _, from) =
+        arena.parts([to.clone()], &[], std::slice::from_ref(from)).unwrap_or_else(|| fall_back(index));
+    add(from.get(0), to);
 }
 
 /// Buffers of one operation are alive together, so the plan never lets them overlap.
@@ -359,6 +437,10 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
     {
         return bad("weights", rows.to_string(), weights.len().to_string());
     }
+    let columns = network.graph.target_columns();
+    if !columns.is_empty() {
+        return check_several(network, &columns, batch);
+    }
     match &batch.targets {
         Targets::None => Ok(()),
         Targets::Classes(classes) if classes.len() != rows => {
@@ -380,4 +462,30 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
         }
         Targets::Values { .. } => Ok(()),
     }
+}
+
+/// Whether the targets of a batch fit a network with several heads.
+fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) -> Result<(), Error> {
+    let (full, short) = TargetColumns::row_lengths(columns);
+    let expected = || if full == short { full.to_string() } else { format!("{short} or {full}") };
+    let bad = |found: String| Err(Error::BadBatch { what: "targets per example", expected: expected(), found });
+    let (width, values) = match &batch.targets {
+        Targets::None => return Ok(()),
+        Targets::Classes(_) => return bad("1 class".into()),
+        Targets::Values { width, values } => (*width, values),
+    };
+    if ![full, short].contains(&width) || values.len() != batch.examples() * width {
+        return bad(width.to_string());
+    }
+    for (head, columns) in network.graph.heads.iter().zip(columns) {
+        let classes = network.graph.values[head.value].shape.len();
+        for (row, targets) in values.chunks_exact(width).enumerate() {
+            let own = &targets[columns.range(width)];
+            let is_class = own.len() < classes;
+            if is_class && !(own[0] >= 0.0 && own[0].fract() == 0.0 && own[0] < classes as f32) {
+                return Err(Error::ClassOutOfRange { example: batch.indices[row], class: own[0] as u32, classes });
+            }
+        }
+    }
+    Ok(())
 }

@@ -32,7 +32,8 @@ pub(crate) struct Factored {
 impl<K: Kernels<R = f32>> Executor<K> {
     /// All parameters whose gradient can come from factors, in their order.
     pub(crate) fn factored(&self) -> Vec<Factored> {
-        let nodes = self.network.nodes.iter().filter(|node| node.is_trained());
+        let graph = &self.network.graph;
+        let nodes = graph.nodes.iter().filter(|node| node.is_trained() && graph.has_rows(node));
         let rows = |node| self.kernels.gradient_rows(node);
         let mut factored: Vec<Factored> = nodes
             .filter_map(|node| rows(node).map(|rows| (node, rows)))
@@ -82,8 +83,9 @@ impl<K: Kernels<R = f32>> Executor<K> {
             let plan = self.lowered(shown.examples, Purpose::TrainTogether);
             let Plan { nodes, places, .. } = &self.plans[plan];
             let index = nodes.iter().position(|node| holds(&node.weights)).expect("a part of one layer's weights");
-            x.push(shown.values.part(places[index].kept_x.clone()));
-            dy.push(shown.values.part(places[index].dy.clone()));
+            let back = places[index].back.as_ref().expect("weights that are trained");
+            x.push(shown.values.part(back.kept[0].clone()));
+            dy.push(shown.values.part(back.dy.clone()));
             (of, examples) = (Some((plan, index)), examples + shown.examples);
         }
         let (plan, index) = of.expect("factors of those who have examples");

@@ -107,6 +107,11 @@ impl Loss {
         Loss::Custom(NamedLoss { name, found: Some(Arc::new(loss)) })
     }
 
+    /// Whether it judges which of several classes was told, so that a target may be the number of one.
+    pub(crate) fn is_of_classes(&self) -> bool {
+        matches!(self, Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::Hinge | Loss::SquaredHinge)
+    }
+
     /// Whether classes are told apart by −1 and 1 instead of 0 and 1.
     pub fn signed_targets(&self) -> bool {
         matches!(self, Loss::Hinge | Loss::SquaredHinge)

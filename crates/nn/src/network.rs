@@ -3,6 +3,7 @@ use std::ops::Range;
 use paceline_model::State;
 
 use crate::config::{Assumed, NetworkConfig, gives_probabilities};
+use crate::graph::{Graph, TargetColumns};
 use crate::node::{Node, Op};
 use crate::random::Counted;
 use crate::updater::{Segment, SegmentTable};
@@ -16,10 +17,9 @@ pub struct Network {
     parameters: Vec<Parameter>,
     running: Vec<Parameter>,
     segments: SegmentTable,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) loss: Loss,
-    /// What of its end was not stated.
-    assumed: Assumed,
+    pub(crate) graph: Graph,
+    /// By layer: what of an end was not stated.
+    assumed: Vec<Assumed>,
 }
 
 /// What a layer takes and gives.
@@ -29,12 +29,27 @@ pub struct LayerInfo {
     pub kind: &'static str,
     /// Its own name, or its index.
     pub name: String,
-    /// What goes in.
+    /// The names of the layers and inputs that go in.
+    pub after: Vec<String>,
+    /// What goes in; the first of it, if it is joined.
     pub input: Shape,
     /// What comes out.
     pub output: Shape,
     /// Where its parameters lie.
     pub parameters: Range<usize>,
+}
+
+/// One of the ends of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputInfo<'a> {
+    /// The name of its layer.
+    pub name: &'a str,
+    /// What comes out for one example.
+    pub shape: Shape,
+    /// Where that lies in a row of all outputs.
+    pub columns: Range<usize>,
+    /// What it is judged by.
+    pub loss: &'a Loss,
 }
 
 /// One named array in a flat buffer.
@@ -78,20 +93,37 @@ impl Network {
     /// The same, judged by the mean squared error if no loss was stated: what suits targets that are numbers, not classes.
     #[must_use]
     pub fn for_values(mut self) -> Self {
-        if self.assumed.loss {
-            if self.assumed.activation && matches!(self.nodes.last(), Some(Node { op: Op::Activation(_), .. })) {
-                self.nodes.pop();
-            }
-            self.config.settle_for_values(self.assumed);
-            (self.loss, self.assumed) = (Loss::Mse, Assumed::default());
+        for head in 0..self.graph.heads.len() {
+            self.judge_values(head);
         }
         self
     }
 
+    fn judge_values(&mut self, head: usize) {
+        let Graph { nodes, heads, .. } = &mut self.graph;
+        let head = &mut heads[head];
+        let assumed = self.assumed.get_mut(head.layer).map(std::mem::take).unwrap_or_default();
+        if !assumed.loss {
+            return;
+        }
+        let own = nodes.iter().position(|node| node.writes == head.value && matches!(node.op, Op::Activation(_)));
+        if let Some(own) = own.filter(|_| assumed.activation) {
+            head.value = nodes.remove(own).reads[0];
+        }
+        head.loss = Loss::Mse;
+        self.config.settle_for_values(head.layer, assumed);
+    }
+
     /// Whether what comes out are probabilities: numbers between 0 and 1.
     pub fn gives_probabilities(&self) -> bool {
-        let last = self.nodes.iter().rev().find(|node| !matches!(node.op, Op::Dropout { .. }));
-        matches!(last, Some(Node { op: Op::Activation(activation), .. }) if gives_probabilities(*activation))
+        let mut value = self.graph.heads[0].value;
+        loop {
+            match self.graph.writer(value) {
+                Some(Node { op: Op::Dropout { .. }, reads, .. }) => value = reads[0],
+                Some(Node { op: Op::Activation(activation), .. }) => return gives_probabilities(*activation),
+                _ => return false,
+            }
+        }
     }
 
     pub(crate) fn from_parts(
@@ -99,20 +131,10 @@ impl Network {
         layers: Vec<LayerInfo>,
         parameters: Vec<(Parameter, Segment)>,
         running: Vec<Parameter>,
-        nodes: Vec<Node>,
-        loss: Loss,
+        graph: Graph,
     ) -> Self {
         let (parameters, segments) = parameters.into_iter().unzip();
-        Self {
-            config,
-            layers,
-            parameters,
-            running,
-            segments: SegmentTable::new(segments),
-            nodes,
-            loss,
-            assumed: Assumed::default(),
-        }
+        Self { config, layers, parameters, running, segments: SegmentTable::new(segments), graph, assumed: Vec::new() }
     }
 
     /// The description that it was made from.
@@ -122,17 +144,41 @@ impl Network {
 
     /// What goes in.
     pub fn input(&self) -> Shape {
-        self.config.input.shape()
+        whole(self.config.inputs.iter().map(|input| input.kind.shape()))
     }
 
     /// What comes out.
     pub fn output(&self) -> Shape {
-        self.layers.last().expect("a network has layers").output
+        whole(self.graph.heads.iter().map(|head| self.graph.values[head.value].shape))
     }
 
-    /// The loss at the end.
+    /// What comes out at each of its ends, one after the other.
+    pub fn outputs(&self) -> impl Iterator<Item = OutputInfo<'_>> {
+        let mut end = 0;
+        self.graph.heads.iter().map(move |head| {
+            let shape = self.graph.values[head.value].shape;
+            let columns = end..end + shape.len();
+            end = columns.end;
+            OutputInfo { name: &self.layers[head.layer].name, shape, columns, loss: &head.loss }
+        })
+    }
+
+    /// Where the targets of each end are in a row of so many; nothing if that is not what it learns from.
+    ///
+    /// A row has a number for every output. Where there are several ends it may be shorter: with the number of a class for each that
+    /// tells classes apart.
+    pub fn targets_of(&self, width: usize) -> Option<Vec<Range<usize>>> {
+        let columns = self.graph.target_columns();
+        if columns.is_empty() {
+            return (width == self.output().len()).then(|| vec![0..width]);
+        }
+        let (full, short) = TargetColumns::row_lengths(&columns);
+        (width == full || width == short).then(|| columns.iter().map(|columns| columns.range(width)).collect())
+    }
+
+    /// The loss at the end; at the first, if it has several.
     pub fn loss(&self) -> &Loss {
-        &self.loss
+        &self.graph.heads[0].loss
     }
 
     /// The layers, first to last.
@@ -182,6 +228,15 @@ impl Network {
             parameter.fill(&mut state.running, Counted::new(0, 0, 0, 0));
         }
         state
+    }
+}
+
+/// A row that holds all of these, one after the other.
+fn whole(mut shapes: impl Iterator<Item = Shape>) -> Shape {
+    let first = shapes.next().expect("a network has inputs and outputs");
+    match shapes.map(Shape::len).sum() {
+        0 => first,
+        others => Shape::Flat(first.len() + others),
     }
 }
 

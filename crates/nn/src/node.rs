@@ -1,10 +1,11 @@
-//! The operations that a network is lowered to, before the batch size is known.
+//! The operations that a network is lowered to.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::Pool;
+use crate::config::{ElementWiseOp, Pool};
 use crate::custom::CustomLayer;
+use crate::graph::ValueId;
 use crate::window::Window;
 use crate::{Activation, Shape};
 
@@ -14,9 +15,16 @@ pub(crate) struct Node {
     /// The layer that it came from; random numbers are counted by it.
     pub layer: usize,
     pub op: Op,
+    /// What it reads, in the order in which the operation wants it.
+    pub reads: Vec<ValueId>,
+    pub writes: ValueId,
+    /// One row of what is read first.
     pub input: Shape,
+    /// One row of what is written.
     pub output: Shape,
+    /// All its weights, one array after the other. Operations that share them have the same range, never a part of one.
     pub weights: Range<usize>,
+    /// Shared as weights are.
     pub bias: Range<usize>,
     pub running: Range<usize>,
     /// Done to what comes out, in the same pass; identity where nothing was fused.
@@ -25,16 +33,143 @@ pub(crate) struct Node {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Dense { inputs: usize, outputs: usize },
+    Dense {
+        inputs: usize,
+        outputs: usize,
+    },
     Conv2d(Conv),
-    Pool { window: Window, pool: Pool },
-    GlobalPool { positions: usize, channels: usize, pool: Pool },
-    BatchNorm { channels: usize, positions: usize, epsilon: f32, decay: f32 },
-    Dropout { rate: f32 },
+    Pool {
+        window: Window,
+        pool: Pool,
+    },
+    GlobalPool {
+        positions: usize,
+        channels: usize,
+        pool: Pool,
+    },
+    BatchNorm {
+        channels: usize,
+        positions: usize,
+        epsilon: f32,
+        decay: f32,
+    },
+    Dropout {
+        rate: f32,
+    },
     Activation(Activation),
-    Lrn { channels: usize, k: f32, n: usize, alpha: f32, beta: f32 },
-    ZeroPad { height: usize, width: usize, channels: usize, padding: [usize; 4] },
+    Lrn {
+        channels: usize,
+        k: f32,
+        n: usize,
+        alpha: f32,
+        beta: f32,
+    },
+    ZeroPad {
+        height: usize,
+        width: usize,
+        channels: usize,
+        padding: [usize; 4],
+    },
     Custom(Arc<dyn CustomLayer>),
+    /// Channels side by side, so many of each operand.
+    Merge {
+        channels: Vec<usize>,
+    },
+    ElementWise(ElementWiseOp),
+    /// Some of the channels.
+    Subset {
+        first: usize,
+    },
+    /// Rows below each other, so many an example of each operand.
+    Stack {
+        copies: Vec<usize>,
+    },
+    Unstack {
+        index: usize,
+    },
+    Linear {
+        factor: f32,
+        offset: f32,
+    },
+    L2Normalise {
+        epsilon: f32,
+    },
+    L2Distance {
+        epsilon: f32,
+    },
+    /// The same numbers in another shape.
+    Reshape,
+    Noise(Noise),
+    Resize(Resize),
+    /// A slope below 0 for every channel.
+    PRelu,
+    /// A weight and a bias for every number.
+    Weigh,
+    Transposed(Transposed),
+}
+
+/// A transposed convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transposed {
+    /// Height, width, channels.
+    pub input: [usize; 3],
+    pub filters: usize,
+    pub kernel: [usize; 2],
+    pub stride: [usize; 2],
+    pub dilation: [usize; 2],
+    /// Rows that are cut off above, columns that are cut off to the left.
+    pub before: [usize; 2],
+    /// Height and width of what comes out.
+    pub out: [usize; 2],
+}
+
+/// Chance that works in training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Noise {
+    /// Whole channels are dropped.
+    Spatial { rate: f32 },
+    /// Times normal numbers of mean 1.
+    Factor { rate: f32 },
+    /// Plus normal numbers of mean 0.
+    Added { deviation: f32 },
+    /// Numbers are dropped so that mean and variance stay.
+    Alpha { rate: f32 },
+}
+
+/// Images made larger, smaller or deeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resize {
+    /// Height, width, channels.
+    pub input: [usize; 3],
+    pub how: Resizing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resizing {
+    Repeat([usize; 2]),
+    Crop { first: [usize; 2], size: [usize; 2] },
+    Deepen { block: usize },
+}
+
+impl Resize {
+    /// Height, width, channels of what comes out.
+    pub(crate) fn output(&self) -> [usize; 3] {
+        let [height, width, channels] = self.input;
+        match self.how {
+            Resizing::Repeat([down, right]) => [height.saturating_mul(down), width.saturating_mul(right), channels],
+            Resizing::Crop { size: [height, width], .. } => [height, width, channels],
+            Resizing::Deepen { block } => [height / block, width / block, channels * block * block],
+        }
+    }
+
+    /// Where a pixel comes from; `deep` counts those that lie in one.
+    pub(crate) fn origin(&self, [y, x]: [usize; 2], deep: usize) -> (usize, usize) {
+        match self.how {
+            Resizing::Repeat([down, right]) => (y / down, x / right),
+            Resizing::Crop { first: [top, left], .. } => (y + top, x + left),
+            Resizing::Deepen { block } => (y * block + deep / block, x * block + deep % block),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,31 +198,11 @@ impl Conv {
 
 impl Node {
     /// Whether an activation may be computed in the same pass.
-    fn takes_activation(&self) -> bool {
+    pub(crate) fn takes_activation(&self) -> bool {
         matches!(self.op, Op::Dense { .. } | Op::Conv2d(_) | Op::BatchNorm { .. })
     }
 
     pub(crate) fn is_trained(&self) -> bool {
         !self.weights.is_empty() || !self.bias.is_empty()
     }
-}
-
-/// Puts activations into the pass before them where their slope can be told from what came out.
-pub(crate) fn fuse(nodes: &[Node]) -> Vec<Node> {
-    let mut fused: Vec<Node> = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        match (fused.last_mut(), &node.op) {
-            (Some(_), Op::Activation(Activation::Identity)) => {}
-            (Some(last), Op::Activation(activation))
-                if last.takes_activation()
-                    && last.activation == Activation::Identity
-                    && activation.is_element_wise()
-                    && activation.slope_from_output() =>
-            {
-                last.activation = *activation;
-            }
-            _ => fused.push(node.clone()),
-        }
-    }
-    fused
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use paceline_model::Batch;
+use paceline_model::{Batch, Parts, PartsMut};
 
 use crate::random::Counted;
 
@@ -23,21 +23,26 @@ impl<'a> Draw<'a> {
         Self { seed, layer, epoch: batch.epoch, indices: &batch.indices }
     }
 
-    /// The stream of the example in this row.
+    /// The stream of this row: each row of an example has its own.
     pub(crate) fn row(&self, row: usize) -> Counted {
-        Counted::new(self.seed, LAYER_STREAMS + self.layer as u64, self.epoch, self.indices[row])
+        let (copy, row) = (row / self.indices.len(), row % self.indices.len());
+        Counted::new(self.seed, LAYER_STREAMS + self.layer as u64, self.epoch, self.indices[row]).draw(copy as u64)
     }
 }
 
 /// The forward pass of one operation.
 pub(crate) struct Forward<'a, R> {
+    /// Rows that come out.
     pub examples: usize,
     pub training: bool,
     pub draw: Draw<'a>,
     pub weights: &'a [R],
     pub bias: &'a [R],
     pub running: &'a mut [R],
+    /// What goes in; the first of it, if it is more.
     pub x: &'a [R],
+    /// All that goes in.
+    pub operands: Parts<'a, R>,
     pub y: &'a mut [R],
     /// Kept until the backward pass.
     pub aux: &'a mut [R],
@@ -52,7 +57,10 @@ pub(crate) struct Backward<'a, R> {
     pub examples: usize,
     pub draw: Draw<'a>,
     pub weights: &'a [R],
+    /// What went in; the first of it, if it was more.
     pub x: &'a [R],
+    /// All that went in, and at the end what came out.
+    pub kept: Parts<'a, R>,
     pub y: &'a [R],
     pub aux: &'a mut [R],
     pub marks: &'a [u16],
@@ -63,8 +71,18 @@ pub(crate) struct Backward<'a, R> {
     pub dweights: &'a mut [R],
     /// To be written, not added to.
     pub dbias: &'a mut [R],
-    /// To be written, unless it is empty: then nobody needs it.
+    /// To be written, unless it is empty: then nobody needs it. By the first that went in, if it was more.
     pub dx: &'a mut [R],
+    /// Likewise, by the others.
+    pub more_dx: PartsMut<'a, R>,
+}
+
+impl<R> Backward<'_, R> {
+    /// Where the slope by one of the operands goes, and the slope by what came out.
+    pub(crate) fn slope(&mut self, operand: usize) -> (&mut [R], &[R]) {
+        let dx = if operand == 0 { &mut *self.dx } else { self.more_dx.get(operand - 1) };
+        (dx, self.dy)
+    }
 }
 
 /// Some rows of the gradient of weights, xᵀ dy, after the backward pass.

@@ -19,6 +19,17 @@ impl Counted {
         Self { key: [key as u32, (key >> 32) as u32] }
     }
 
+    /// The stream of a later draw for the same; of draw 0 it is this one.
+    #[must_use]
+    pub fn draw(self, number: u64) -> Self {
+        if number == 0 {
+            return self;
+        }
+        let key = u64::from(self.key[0]) | u64::from(self.key[1]) << 32;
+        let key = mix64(key ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self { key: [key as u32, (key >> 32) as u32] }
+    }
+
     /// 32 random bits for `element`.
     #[inline(always)]
     pub fn bits(self, element: u32) -> u32 {

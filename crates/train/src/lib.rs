@@ -47,7 +47,7 @@ pub use run::halt::Stop;
 pub use run::start_from::Take;
 pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;
-pub use scores::{Evaluator, Measures, Scores, evaluate};
+pub use scores::{Evaluator, Measures, OutputScores, Scores, evaluate};
 pub use statistics::{Phases, Spent, Stretch, TrainingStatistics, WorkerTime};
 pub use team::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,

@@ -86,8 +86,7 @@ impl SavedModel {
     pub fn evaluate(&mut self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
         fits_features(&self.file.network, &*source, "given")?;
         let options = self.loader_options(batch);
-        let outputs = self.file.network.output().len();
-        evaluate(&mut self.engine, &self.file.state, outputs, source, options, Thresholds::Exact)
+        evaluate(&mut self.engine, &self.file.state, &self.file.network, source, options, Thresholds::Exact)
     }
 
     /// Hands every batch with its outputs, row after row, to `each`.

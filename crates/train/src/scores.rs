@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use paceline_data::{Loader, LoaderOptions, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
 use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
+use paceline_nn::{Network, OutputInfo};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -19,6 +21,20 @@ pub struct Scores {
     pub roc: Option<MultiClassRoc>,
     /// Its area, which takes a sort of all scores to know.
     auc: Option<f64>,
+    /// Where the model has several ends: what each of them is called, and how good it is. All of the above but the loss is of the
+    /// first.
+    pub outputs: Vec<OutputScores>,
+}
+
+/// How good one of several ends of a model is.
+#[derive(Clone, Debug)]
+pub struct OutputScores {
+    /// What it is called.
+    pub name: String,
+    /// How good it is.
+    pub measures: Measures,
+    /// Where its outputs are in a row of all, and its targets likewise.
+    columns: [std::ops::Range<usize>; 2],
 }
 
 /// What can be told besides the loss.
@@ -61,6 +77,16 @@ impl Scores {
 impl fmt::Display for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "loss {:.5}", self.score())?;
+        for OutputScores { name, measures, .. } in &self.outputs {
+            writeln!(f, "\noutput `{name}`")?;
+            match measures {
+                Measures::Classes(classes) => classes.fmt(f)?,
+                Measures::Values(values) => values.fmt(f)?,
+            }
+        }
+        if !self.outputs.is_empty() {
+            return Ok(());
+        }
         match &self.measures {
             Measures::Classes(classes) => {
                 match (self.auc, self.auc_thresholds()) {
@@ -79,27 +105,60 @@ impl Serialize for Scores {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("score", &self.score())?;
-        match &self.measures {
+        if !self.outputs.is_empty() {
+            let outputs: BTreeMap<&str, &Measures> =
+                self.outputs.iter().map(|output| (output.name.as_str(), &output.measures)).collect();
+            map.serialize_entry("outputs", &outputs)?;
+            return map.end();
+        }
+        self.measures.serialize_into(&mut map)?;
+        if matches!(self.measures, Measures::Classes(_)) {
+            map.serialize_entry("auc", &self.auc)?;
+            if let Some(steps) = self.auc_thresholds() {
+                map.serialize_entry("auc_thresholds", &steps)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl Measures {
+    fn of(targets: &TargetShape, outputs: usize) -> Option<Self> {
+        Some(match targets {
+            TargetShape::None => return None,
+            TargetShape::Classes { names } => {
+                let names = name_outputs(names, outputs);
+                Measures::Classes(Classification::new(names.clone()).with_top_n(top(&names)))
+            }
+            TargetShape::Values { names } => Measures::Values(Regression::new(names.clone())),
+        })
+    }
+
+    fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
             Measures::Classes(classes) => {
                 let average = classes.macro_average();
                 map.serialize_entry("accuracy", &classes.accuracy())?;
                 map.serialize_entry("precision", &average.precision)?;
                 map.serialize_entry("recall", &average.recall)?;
                 map.serialize_entry("f1", &average.f1)?;
-                map.serialize_entry("mcc", &classes.mcc())?;
-                map.serialize_entry("auc", &self.auc)?;
-                if let Some(steps) = self.auc_thresholds() {
-                    map.serialize_entry("auc_thresholds", &steps)?;
-                }
+                map.serialize_entry("mcc", &classes.mcc())
             }
             Measures::Values(values) => {
                 let average = values.average();
                 map.serialize_entry("mse", &average.mse)?;
                 map.serialize_entry("mae", &average.mae)?;
                 map.serialize_entry("rmse", &average.rmse)?;
-                map.serialize_entry("r2", &average.r2)?;
+                map.serialize_entry("r2", &average.r2)
             }
         }
+    }
+}
+
+impl Serialize for Measures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_into(&mut map)?;
         map.end()
     }
 }
@@ -111,20 +170,22 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For targets of this kind and a model with so many outputs; nothing for data without targets. The curves of classes
-    /// distinguish these thresholds.
-    pub fn new(targets: &TargetShape, outputs: usize, thresholds: Thresholds) -> Option<Self> {
-        let mut roc = None;
-        let measures = match targets {
-            TargetShape::None => return None,
-            TargetShape::Classes { names } => {
-                let names = name_outputs(names, outputs);
-                roc = Some(MultiClassRoc::new(names.clone(), thresholds));
-                Measures::Classes(Classification::new(names.clone()).with_top_n(top(&names)))
-            }
-            TargetShape::Values { names } => Measures::Values(Regression::new(names.clone())),
+    /// For targets of this kind and this network; nothing for data without targets. The curves of classes distinguish these
+    /// thresholds.
+    pub fn new(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Option<Self> {
+        let outputs = ends(targets, network);
+        let measures = match outputs.first() {
+            Some(first) => first.measures.clone(),
+            None => Measures::of(targets, network.output().len())?,
         };
-        Some(Self { scores: Scores { loss: Loss::default(), measures, roc, auc: None }, outputs: Vec::new() })
+        let roc = match &measures {
+            Measures::Classes(classes) if outputs.is_empty() => {
+                Some(MultiClassRoc::new(classes.names().to_vec(), thresholds))
+            }
+            _ => None,
+        };
+        let scores = Scores { loss: Loss::default(), measures, roc, auc: None, outputs };
+        Some(Self { scores, outputs: Vec::new() })
     }
 
     /// Runs a model on one batch and judges what comes out.
@@ -142,8 +203,12 @@ impl Evaluator {
     ///
     /// When the targets are not of the kind that it was made for, or outputs and targets do not fit each other.
     pub fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
-        let Scores { loss: losses, measures, roc, .. } = &mut self.scores;
+        let Scores { loss: losses, measures, roc, outputs: several, .. } = &mut self.scores;
         losses.merge(loss);
+        if !several.is_empty() {
+            several.iter_mut().for_each(|output| output.add(batch, outputs));
+            return measures.clone_from(&several[0].measures);
+        }
         match (measures, &batch.targets) {
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
                 classes.add(outputs, wanted, batch.weights.as_deref());
@@ -165,6 +230,42 @@ impl Evaluator {
     }
 }
 
+/// What is judged of each end, where a network has several.
+fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
+    let TargetShape::Values { names } = targets else { return Vec::new() };
+    let Some(columns) = network.targets_of(names.len()).filter(|columns| columns.len() > 1) else { return Vec::new() };
+    let end = |(output, own): (OutputInfo<'_>, std::ops::Range<usize>)| {
+        let targets = match own.len() < output.columns.len() {
+            true => TargetShape::Classes { names: Vec::new() },
+            false => TargetShape::Values { names: names[own.clone()].to_vec() },
+        };
+        let measures = Measures::of(&targets, output.columns.len()).expect("targets of a kind");
+        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own] }
+    };
+    network.outputs().zip(columns).map(end).collect()
+}
+
+impl OutputScores {
+    fn add(&mut self, batch: &Batch, outputs: &[f32]) {
+        let Targets::Values { width, values } = &batch.targets else {
+            unreachable!("several ends have a row of targets")
+        };
+        let [own, wanted] = &self.columns;
+        let all = outputs.len() / batch.examples();
+        let columns = |rows: &[f32], width: usize, own: &std::ops::Range<usize>| -> Vec<f32> {
+            rows.chunks_exact(width).flat_map(|row| &row[own.clone()]).copied().collect()
+        };
+        let (outputs, wanted) = (columns(outputs, all, own), columns(values, *width, wanted));
+        match &mut self.measures {
+            Measures::Classes(classes) => {
+                let wanted: Vec<u32> = wanted.iter().map(|class| *class as u32).collect();
+                classes.add(&outputs, &wanted, batch.weights.as_deref());
+            }
+            Measures::Values(measured) => measured.add(&outputs, &wanted, batch.weights.as_deref()),
+        }
+    }
+}
+
 /// A name for every class that the outputs tell apart: data may lack some. One output tells two classes apart.
 pub(crate) fn name_outputs(names: &[String], outputs: usize) -> Vec<String> {
     let mut names = names.to_vec();
@@ -178,16 +279,16 @@ fn top(names: &[String]) -> usize {
     (names.len() / 2).clamp(1, 5)
 }
 
-/// Judges a model with so many outputs on a whole source; `None` if the source has no targets.
+/// Judges a model of this network on a whole source; `None` if the source has no targets.
 pub fn evaluate(
     model: &mut dyn Model,
     state: &State,
-    outputs: usize,
+    network: &Network,
     source: std::sync::Arc<dyn Source>,
     options: LoaderOptions,
     thresholds: Thresholds,
 ) -> Result<Option<Scores>, Error> {
-    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, outputs, thresholds) else { return Ok(None) };
+    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, network, thresholds) else { return Ok(None) };
     let loader = Loader::new(source, LoaderOptions { shuffle: false, class_weights: None, ..options })?;
     let mut batches = loader.epoch(0, 0);
     while let Some(batch) = batches.next() {

@@ -23,9 +23,9 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
     let scores = match &helping.listen {
         None => inference(model.file, workers)?.evaluate_at(source, batch, thresholds)?,
         Some(listen) => {
-            let bytes = model.file.to_bytes();
+            let (bytes, network) = (model.file.to_bytes(), model.file.network.clone());
             let inference = inference(model.file, workers)?;
-            let evaluator = Evaluator::new(&source.shape().targets, inference.output_width(), thresholds);
+            let evaluator = Evaluator::new(&source.shape().targets, &network, thresholds);
             evaluator
                 .map(|evaluator| {
                     judge_with_help(
@@ -40,20 +40,30 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
     let scores =
         scores.with_context(|| format!("`{data}` has no targets to judge by: name its label column with `?label=`"))?;
     if arguments.json {
-        let report = match &scores.measures {
-            Measures::Classes(classes) => serde_json::to_value(classes.report())?,
-            Measures::Values(values) => serde_json::to_value(values.report())?,
-        };
-        let roc = scores.roc.as_ref().map(|roc| roc.report());
-        let mut told = json!({ "score": scores.score(), "auc": scores.auc(), "roc": roc, "report": report });
-        if let Some(thresholds) = scores.auc_thresholds() {
-            told["auc_thresholds"] = thresholds.into();
-        }
-        say(&told)?;
+        say(&in_json(&scores)?)?;
     } else {
         say(&scores)?;
     }
     Ok(DONE)
+}
+
+fn in_json(scores: &Scores) -> Result<serde_json::Value> {
+    let report = |measures: &Measures| match measures {
+        Measures::Classes(classes) => serde_json::to_value(classes.report()),
+        Measures::Values(values) => serde_json::to_value(values.report()),
+    };
+    if !scores.outputs.is_empty() {
+        let outputs = scores.outputs.iter().map(|output| Ok((output.name.clone(), report(&output.measures)?)));
+        let outputs: serde_json::Map<_, _> = outputs.collect::<Result<_>>()?;
+        return Ok(json!({ "score": scores.score(), "outputs": outputs }));
+    }
+    let roc = scores.roc.as_ref().map(|roc| roc.report());
+    let report = report(&scores.measures)?;
+    let mut told = json!({ "score": scores.score(), "auc": scores.auc(), "roc": roc, "report": report });
+    if let Some(thresholds) = scores.auc_thresholds() {
+        told["auc_thresholds"] = thresholds.into();
+    }
+    Ok(told)
 }
 
 fn judge_with_help(mut evaluator: Evaluator, led: Led<'_>, inference: &ParallelInference) -> Result<Scores> {

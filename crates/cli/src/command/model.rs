@@ -1,19 +1,38 @@
-use anyhow::Result;
+use anyhow::{Context, Result};
 use paceline::train::SavedModel;
 
 use super::say;
 use crate::arguments::Model;
+use crate::drawing;
 use crate::failure::{DONE, Exit};
 
 pub(crate) fn run(command: &Model) -> Result<Exit> {
-    let Model::Show { model, json } = command;
+    let Model::Show { model, json, svg } = command;
     let saved = SavedModel::load(model)?;
+    if let Some(path) = svg {
+        std::fs::write(path, drawing::svg(&saved.file.network))
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
     if *json {
         say(&saved.file.network.config().to_json())?;
         return Ok(DONE);
     }
     let network = &saved.file.network;
-    say(&format_args!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "layer", "takes", "gives", "parameters"))?;
+    // In a list every layer follows the one before it, which need not be said.
+    let follows = |index: usize| match index {
+        0 => network.config().inputs[0].name.clone(),
+        _ => network.layers()[index - 1].name.clone(),
+    };
+    let is_list = network.layers().iter().enumerate().all(|(index, layer)| layer.after == [follows(index)]);
+    let after = |text: &str| if is_list { String::new() } else { format!(" {text:<24}") };
+    let (layer, nothing) = ("layer", "");
+    say(&format_args!(
+        "{nothing:>3}  {layer:<30}{} {:<28} {:<28} {:>12}",
+        after("after"),
+        "takes",
+        "gives",
+        "parameters"
+    ))?;
     for (index, layer) in network.layers().iter().enumerate() {
         let name = if layer.name == index.to_string() {
             layer.kind.to_owned()
@@ -21,10 +40,20 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
             format!("{} ({})", layer.kind, layer.name)
         };
         let (takes, gives) = (layer.input.to_string(), layer.output.to_string());
-        say(&format_args!("{index:>3}  {name:<30} {takes:<28} {gives:<28} {:>12}", layer.parameters.len()))?;
+        let after = after(&layer.after.join(", "));
+        say(&format_args!("{index:>3}  {name:<30}{after} {takes:<28} {gives:<28} {:>12}", layer.parameters.len()))?;
     }
-    say(&format_args!("{:>3}  {:<30} {:<28} {:<28} {:>12}", "", "all", "", "", network.parameter_count()))?;
-    say(&format_args!("\nloss: {:?}", network.loss()))?;
+    let all = "all";
+    say(&format_args!(
+        "{nothing:>3}  {all:<30}{} {nothing:<28} {nothing:<28} {:>12}\n",
+        after(""),
+        network.parameter_count()
+    ))?;
+    let several = network.outputs().count() > 1;
+    for output in network.outputs() {
+        let of = if several { format!(" of {}", output.name) } else { String::new() };
+        say(&format_args!("loss{of}: {:?}", output.loss))?;
+    }
     say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
     if let Some(normaliser) = &saved.normaliser {
         let text = format!("{normaliser:?}");

@@ -3,7 +3,10 @@
 //! Whoever states neither gets what suits the task, whoever states one gets the other by it, and a pair that makes no sense is
 //! refused with the one that was probably meant.
 
-use super::{ActivationLayer, BatchNorm, Conv2d, Dense, LayerConfig, NetworkConfig, Output, Settings};
+use super::{
+    ActivationLayer, BatchNorm, Conv2d, Conv2dTransposed, Dense, DepthwiseConv2d, ElementWiseMultiplication,
+    LayerConfig, NetworkConfig, Output, SeparableConv2d, Settings,
+};
 use crate::{Activation, Error, Loss};
 
 /// Which of both was not stated, but follows from the other, or from targets that are taken to be classes.
@@ -14,52 +17,69 @@ pub(crate) struct Assumed {
 }
 
 impl NetworkConfig {
-    /// With the end stated in full, unless it makes no sense.
-    pub(crate) fn settled(mut self) -> Result<(Self, Assumed), Error> {
-        let before = self.layers.len().checked_sub(2).map(|index| (index, own_activation(&self.layers[index], &self)));
-        let index = self.layers.len().saturating_sub(1);
-        let refuse = |kind: &str, message: String| Error::Layer { index, kind: kind.into(), message };
-        match self.layers.last_mut() {
-            Some(LayerConfig::Output(output)) => {
-                let assumed = output.settle();
-                match misfit(output.activation_of(), output.loss.as_ref(), Some(output.units)) {
-                    Some(problem) => Err(refuse("output", problem)),
-                    None => Ok((self, assumed)),
+    /// With all ends stated in full, unless one makes no sense; and what was assumed of each, by layer.
+    pub(crate) fn settled(mut self) -> Result<(Self, Vec<Assumed>), Error> {
+        let mut assumed = vec![Assumed::default(); self.layers.len()];
+        for index in 0..self.layers.len() {
+            let before = self.before(index).and_then(|layer| own_activation(layer, &self));
+            let refuse = |kind: &str, message: String| Err(Error::Layer { index, kind: kind.into(), message });
+            match &mut self.layers[index] {
+                LayerConfig::Output(output) => {
+                    assumed[index] = output.settle();
+                    if let Some(problem) = misfit(output.activation_of(), output.loss.as_ref(), Some(output.units)) {
+                        return refuse("output", problem);
+                    }
                 }
-            }
-            Some(LayerConfig::Loss(layer)) => {
-                let own = layer.settings.activation;
-                let activation = own.or(before.and_then(|(_, activation)| activation));
-                let problem = activation.and_then(|activation| misfit(activation, Some(&layer.loss), None));
-                layer.settings.activation = Some(own.unwrap_or_default());
-                match problem {
-                    Some(problem) => Err(refuse("loss", problem)),
-                    None => Ok((self, Assumed::default())),
+                LayerConfig::Loss(layer) => {
+                    let own = layer.settings.activation;
+                    let problem = own.or(before).and_then(|activation| misfit(activation, Some(&layer.loss), None));
+                    layer.settings.activation = Some(own.unwrap_or_default());
+                    if let Some(problem) = problem {
+                        return refuse("loss", problem);
+                    }
                 }
+                _ => {}
             }
-            _ => Ok((self, Assumed::default())),
+        }
+        Ok((self, assumed))
+    }
+
+    /// The layer that one layer alone comes after.
+    fn before(&self, index: usize) -> Option<&LayerConfig> {
+        match self.layers[index].settings().after.as_deref() {
+            None => self.layers.get(index.checked_sub(1)?),
+            Some([name]) => {
+                let named = |(at, layer): &(usize, &LayerConfig)| match &layer.settings().name {
+                    Some(own) => own == name,
+                    None => at.to_string() == *name,
+                };
+                self.layers.iter().enumerate().find(named).map(|(_, layer)| layer)
+            }
+            Some(_) => None,
         }
     }
 
     /// With the end as models were saved with it before it was always stated in full: then the network's activation, or none.
     pub(crate) fn settled_as_saved(mut self) -> Self {
         let activation = self.defaults.activation.unwrap_or_default();
-        match self.layers.last_mut() {
-            Some(LayerConfig::Output(Output { settings, loss, .. })) => {
-                settings.activation.get_or_insert(activation);
-                loss.get_or_insert_default();
+        for layer in &mut self.layers {
+            match layer {
+                LayerConfig::Output(Output { settings, loss, .. }) => {
+                    settings.activation.get_or_insert(activation);
+                    loss.get_or_insert_default();
+                }
+                LayerConfig::Loss(layer) => {
+                    layer.settings.activation.get_or_insert(activation);
+                }
+                _ => {}
             }
-            Some(LayerConfig::Loss(layer)) => {
-                layer.settings.activation.get_or_insert(activation);
-            }
-            _ => {}
         }
         self
     }
 
-    /// Judged by the mean squared error where no loss was stated, as suits targets that are numbers.
-    pub(crate) fn settle_for_values(&mut self, assumed: Assumed) {
-        if let Some(LayerConfig::Output(Output { settings, loss, .. })) = self.layers.last_mut() {
+    /// With an output judged by the mean squared error where no loss was stated, as suits targets that are numbers.
+    pub(crate) fn settle_for_values(&mut self, layer: usize, assumed: Assumed) {
+        if let LayerConfig::Output(Output { settings, loss, .. }) = &mut self.layers[layer] {
             *loss = Some(Loss::Mse);
             if assumed.activation {
                 settings.activation = Some(Activation::Identity);
@@ -93,6 +113,10 @@ fn own_activation(layer: &LayerConfig, network: &NetworkConfig) -> Option<Activa
     match layer {
         LayerConfig::Dense(Dense { settings, .. })
         | LayerConfig::Conv2d(Conv2d { settings, .. })
+        | LayerConfig::DepthwiseConv2d(DepthwiseConv2d { settings, .. })
+        | LayerConfig::SeparableConv2d(SeparableConv2d { settings, .. })
+        | LayerConfig::Conv2dTransposed(Conv2dTransposed { settings, .. })
+        | LayerConfig::ElementWiseMultiplication(ElementWiseMultiplication { settings, .. })
         | LayerConfig::BatchNorm(BatchNorm { settings, .. }) => Some(of(settings)),
         LayerConfig::Activation(ActivationLayer { function, settings }) => {
             Some(function.unwrap_or_else(|| of(settings)))

@@ -16,10 +16,7 @@ mod table;
 mod wording;
 
 pub(crate) use ending::{Assumed, gives_probabilities};
-pub use layer::{
-    ActivationLayer, BatchNorm, Conv2d, CustomConfig, Dense, Dropout, GlobalPooling, LayerConfig,
-    LocalResponseNormalisation, LossLayer, Output, Padding, Pool, Subsampling, ZeroPadding,
-};
-pub use network::NetworkConfig;
+pub use layer::*;
+pub use network::{InputConfig, NetworkConfig};
 pub use settings::Settings;
 pub use wording::{explain, nearest};

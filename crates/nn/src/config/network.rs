@@ -12,8 +12,8 @@ use crate::{Error, InputType};
 pub struct NetworkConfig {
     /// Every random number of the network follows from it.
     pub seed: u64,
-    /// What goes in.
-    pub input: InputType,
+    /// What goes in. A row of features is what all of them are, one after the other.
+    pub inputs: Vec<InputConfig>,
     /// What holds for every layer that does not say otherwise.
     pub defaults: Settings,
     /// The layers, first to last.
@@ -22,13 +22,29 @@ pub struct NetworkConfig {
 
 settings_setters!(NetworkConfig, defaults);
 
+/// One of the things that go into a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputConfig {
+    /// What layers call it by.
+    pub name: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: InputType,
+}
+
+/// What the input of a network is called that has only one.
+const ONLY_INPUT: &str = "input";
+
 /// What a table of a network holds besides the settings.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
     #[serde(default)]
     seed: u64,
-    input: InputType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<InputType>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<InputConfig>,
     layers: Vec<LayerConfig>,
 }
 
@@ -49,7 +65,13 @@ impl NetworkConfig {
     }
 
     fn new(input: InputType) -> Self {
-        Self { seed: 0, input, defaults: Settings::default(), layers: Vec::new() }
+        Self::with_inputs([(ONLY_INPUT, input)])
+    }
+
+    /// A network into which several things go.
+    pub fn with_inputs<'a>(inputs: impl IntoIterator<Item = (&'a str, InputType)>) -> Self {
+        let inputs = inputs.into_iter().map(|(name, kind)| InputConfig { name: name.to_owned(), kind }).collect();
+        Self { seed: 0, inputs, defaults: Settings::default(), layers: Vec::new() }
     }
 
     /// Every random number of the network follows from it.
@@ -83,14 +105,24 @@ impl NetworkConfig {
         let Value::Object(table) = value else {
             return Err(Error::Config { path: String::new(), message: format!("expected a table, found {value}") });
         };
-        let (shared, own): (Map<_, _>, Map<_, _>) =
-            table.into_iter().partition(|(key, _)| key != "name" && Settings::KEYS.contains(&key.as_str()));
+        let (shared, own): (Map<_, _>, Map<_, _>) = table.into_iter().partition(|(key, _)| {
+            let key = key.as_str();
+            Settings::KEYS.contains(&key) && !Settings::OF_LAYERS.contains(&key)
+        });
         let defaults: Settings = read(Value::Object(shared))?;
-        let Own { seed, input, layers } = read(Value::Object(own))?;
+        let Own { seed, input, mut inputs, layers } = read(Value::Object(own))?;
+        match input {
+            Some(kind) if inputs.is_empty() => inputs.push(InputConfig { name: ONLY_INPUT.to_owned(), kind }),
+            None if !inputs.is_empty() => {}
+            _ => {
+                let message = "expected either `input`, or a list of `inputs` with a `name` each".into();
+                return Err(Error::Config { path: String::new(), message });
+            }
+        }
         if let Some(message) = defaults.problem() {
             return Err(Error::Config { path: String::new(), message });
         }
-        Ok(Self { seed, input, defaults, layers })
+        Ok(Self { seed, inputs, defaults, layers })
     }
 }
 
@@ -114,7 +146,11 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Error> {
 impl Serialize for NetworkConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error;
-        let own = Own { seed: self.seed, input: self.input, layers: self.layers.clone() };
+        let (input, inputs) = match &self.inputs[..] {
+            [only] if only.name == ONLY_INPUT => (Some(only.kind), Vec::new()),
+            several => (None, several.to_vec()),
+        };
+        let own = Own { seed: self.seed, input, inputs, layers: self.layers.clone() };
         let mut table = serde_json::to_value(own).map_err(S::Error::custom)?;
         let shared = serde_json::to_value(&self.defaults).map_err(S::Error::custom)?;
         if let (Value::Object(table), Value::Object(shared)) = (&mut table, shared) {

@@ -1,4 +1,4 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table;
 use crate::{Activation, Constraint, GradientNormalisation, Schedule, Updater, WeightInit};
@@ -10,6 +10,9 @@ pub struct Settings {
     /// A name for the layer; names of parameters start with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What goes into the layer: names of layers and inputs. Default: the layer before it.
+    #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
     /// What is done to every number that comes out. Default: `identity`.
     #[serde(deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
@@ -47,8 +50,9 @@ pub struct Settings {
 
 impl Settings {
     /// All keys, for splitting a table and for suggestions.
-    pub const KEYS: [&'static str; 12] = [
+    pub const KEYS: [&'static str; 13] = [
         "name",
+        "after",
         "activation",
         "weight_init",
         "bias_init",
@@ -62,10 +66,14 @@ impl Settings {
         "constraints",
     ];
 
-    /// These settings where they are set, and `defaults` where not. The name is the layer's own.
+    /// Those that only a layer has.
+    pub(crate) const OF_LAYERS: [&'static str; 2] = ["name", "after"];
+
+    /// These settings where they are set, and `defaults` where not. The name and what goes in are the layer's own.
     pub fn or(&self, defaults: &Settings) -> Settings {
         Settings {
             name: self.name.clone(),
+            after: self.after.clone(),
             activation: self.activation.or(defaults.activation),
             weight_init: self.weight_init.clone().or(defaults.weight_init.clone()),
             bias_init: self.bias_init.or(defaults.bias_init),
@@ -129,6 +137,7 @@ impl Settings {
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         let set = [
             self.name.is_some(),
+            self.after.is_some(),
             self.activation.is_some(),
             self.weight_init.is_some(),
             self.bias_init.is_some(),
@@ -143,6 +152,20 @@ impl Settings {
         ];
         Self::KEYS.into_iter().zip(set).filter_map(|(key, is_set)| is_set.then_some(key))
     }
+}
+
+/// A name, or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a name or a list of names")]
+    enum Names {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(Some(match Names::deserialize(deserializer)? {
+        Names::One(name) => vec![name],
+        Names::More(names) => names,
+    }))
 }
 
 /// Gives a config struct that holds `settings` a setter for each of them.

@@ -29,6 +29,11 @@ pub struct Classification {
 }
 
 impl Classification {
+    /// What the classes are called.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// An evaluation of the classes called `names`, with no examples yet.
     pub fn new(names: Vec<String>) -> Self {
         assert!(!names.is_empty(), "a classification expects at least one class, got none");

@@ -1,6 +1,9 @@
 use std::ops::Range;
 
+use super::joining;
+use super::wiring::{self, Origin};
 use crate::config::{LayerConfig, NetworkConfig, Settings, nearest};
+use crate::graph::{Graph, Head, Input, ValueId};
 use crate::network::{LayerInfo, Parameter, Start};
 use crate::node::{Node, Op};
 use crate::updater::Segment;
@@ -29,20 +32,32 @@ pub(super) struct Builder<'a> {
     /// What the layer's next operation gets.
     pub(super) shape: Shape,
     begun: (Shape, usize),
-    layers: Vec<LayerInfo>,
+    /// By layer, once it is there: what comes out of it.
+    built: Vec<Option<(LayerInfo, ValueId)>>,
     parameters: Vec<(Parameter, Segment)>,
     running: Vec<Parameter>,
-    nodes: Vec<Node>,
-    loss: Option<Loss>,
+    graph: Graph,
+    /// What the layer's next operation reads.
+    value: ValueId,
+    /// What goes into the layer.
+    operands: Vec<(Origin, ValueId)>,
 }
 
 impl<'a> Builder<'a> {
     pub(super) fn new(config: &'a NetworkConfig) -> Result<Self, Error> {
-        let shape = config.input.shape();
-        if count(shape).is_none_or(|n| n == 0) {
-            let message = format!("expected sizes of at least 1 and at most {MOST} numbers in all, found {shape}");
-            return Err(Error::Config { path: "input".into(), message });
+        let mut graph = Graph::default();
+        let mut columns = 0..0;
+        for input in &config.inputs {
+            let shape = input.kind.shape();
+            if count(shape).is_none_or(|n| n == 0) {
+                let message = format!("expected sizes of at least 1 and at most {MOST} numbers in all, found {shape}");
+                return Err(Error::Config { path: input.name.clone(), message });
+            }
+            columns = columns.end..columns.end + shape.len();
+            let value = graph.add(shape, 1);
+            graph.inputs.push(Input { value, columns: columns.clone() });
         }
+        let (value, shape) = (0, config.inputs[0].kind.shape());
         Ok(Self {
             config,
             index: 0,
@@ -51,32 +66,47 @@ impl<'a> Builder<'a> {
             settings: Settings::default(),
             shape,
             begun: (shape, 0),
-            layers: Vec::new(),
+            built: vec![None; config.layers.len()],
+            operands: Vec::new(),
             parameters: Vec::new(),
             running: Vec::new(),
-            nodes: Vec::new(),
-            loss: None,
+            graph,
+            value,
         })
     }
 
-    pub(super) fn begin(&mut self, index: usize, layer: &LayerConfig) -> Result<(), Error> {
+    pub(super) fn begin(&mut self, index: usize, reads: &[Origin]) -> Result<(), Error> {
+        let layer = &self.config.layers[index];
         self.index = index;
         self.kind = layer.kind();
-        if self.loss.is_some() {
-            return Err(self.wrong(format!("nothing can follow the loss of layer {}", index - 1)));
-        }
         self.settings = layer.settings().or(&self.config.defaults);
-        self.name = self.settings.name.clone().unwrap_or_else(|| index.to_string());
-        if self.layers.iter().any(|l| l.name == self.name) {
-            return Err(self.wrong(format!("the name `{}` is taken by another layer", self.name)));
-        }
+        self.name = wiring::name_of(self.config, index);
+        self.operands = reads.iter().map(|origin| (*origin, self.value_of(*origin))).collect();
+        self.value = self.operands[0].1;
+        self.shape = self.graph.values[self.value].shape;
         if let Some(problem) = layer.problem().or_else(|| self.settings.problem()) {
             return Err(self.wrong(problem));
+        }
+        let joins = matches!(
+            layer,
+            LayerConfig::Merge(_) | LayerConfig::ElementWise(_) | LayerConfig::Stack(_) | LayerConfig::L2Distance(_)
+        );
+        if self.operands.len() > 1 && !joins {
+            // A layer that takes one value takes several side by side.
+            joining::merge(self)?;
         }
         self.begun = (self.shape, self.parameter_count());
         if let Some(rate) = self.settings.dropout.filter(|&rate| rate > 0.0) {
             // Only what has weights has inputs to drop by default; a layer that asks for it itself gets it anyway.
-            let weighted = matches!(layer, LayerConfig::Dense(_) | LayerConfig::Conv2d(_) | LayerConfig::Output(_));
+            let weighted = matches!(
+                layer,
+                LayerConfig::Dense(_)
+                    | LayerConfig::Conv2d(_)
+                    | LayerConfig::DepthwiseConv2d(_)
+                    | LayerConfig::SeparableConv2d(_)
+                    | LayerConfig::Conv2dTransposed(_)
+                    | LayerConfig::Output(_)
+            );
             if weighted || layer.settings().dropout.is_some() {
                 self.push(Op::Dropout { rate }, self.shape);
             }
@@ -88,24 +118,116 @@ impl<'a> Builder<'a> {
         if count(self.shape).is_none() {
             return Err(self.wrong(format!("what comes out of it, {}, is more than {MOST} numbers", self.shape)));
         }
-        self.layers.push(LayerInfo {
+        let info = LayerInfo {
             kind: self.kind,
             name: self.name.clone(),
+            after: (0..self.operands.len()).map(|operand| self.operand_name(operand)).collect(),
             input: self.begun.0,
             output: self.shape,
             parameters: self.begun.1..self.parameter_count(),
-        });
+        };
+        self.built[self.index] = Some((info, self.value));
         Ok(())
     }
 
-    pub(super) fn finish(self, config: NetworkConfig) -> Result<Network, Error> {
+    fn value_of(&self, origin: Origin) -> ValueId {
+        match origin {
+            Origin::Input(at) => self.graph.inputs[at].value,
+            Origin::Layer(layer) => self.built[layer].as_ref().expect("layers come after all that they read").1,
+        }
+    }
+
+    /// The shapes of all that goes in.
+    pub(super) fn shapes(&self) -> Vec<Shape> {
+        self.operands.iter().map(|(_, value)| self.graph.values[*value].shape).collect()
+    }
+
+    /// Rows that an example has in each value that goes in.
+    pub(super) fn operand_copies(&self) -> Vec<usize> {
+        self.operands.iter().map(|(_, value)| self.graph.values[*value].copies).collect()
+    }
+
+    /// Rows that an example has in what the next operation reads.
+    pub(super) fn copies(&self) -> usize {
+        self.graph.values[self.value].copies
+    }
+
+    /// What a value that goes in is called.
+    pub(super) fn operand_name(&self, operand: usize) -> String {
+        match self.operands[operand].0 {
+            Origin::Input(at) => self.config.inputs[at].name.clone(),
+            Origin::Layer(layer) => wiring::name_of(self.config, layer),
+        }
+    }
+
+    /// Refuses values that differ in how many rows an example has.
+    pub(super) fn same_copies(&self) -> Result<(), Error> {
+        let copies = self.operand_copies();
+        match copies.iter().position(|other| *other != copies[0]) {
+            Some(at) => Err(self.wrong(format!(
+                "`{}` has {} rows an example, and `{}` has {}: stack and unstack them alike",
+                self.operand_name(0),
+                copies[0],
+                self.operand_name(at),
+                copies[at]
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses values that differ in anything.
+    pub(super) fn same_shapes(&self) -> Result<(), Error> {
+        self.same_shapes_of_any_copies()?;
+        self.same_copies()
+    }
+
+    /// Refuses values whose rows differ.
+    pub(super) fn same_shapes_of_any_copies(&self) -> Result<(), Error> {
+        let shapes = self.shapes();
+        match shapes.iter().position(|other| *other != shapes[0]) {
+            Some(at) => Err(self.wrong(format!(
+                "expected values of one shape: `{}` gives {}, and `{}` gives {}",
+                self.operand_name(0),
+                shapes[0],
+                self.operand_name(at),
+                shapes[at]
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds an operation that reads all that goes in.
+    pub(super) fn join(&mut self, op: Op, output: Shape, copies: usize) {
+        let reads = self.operands.iter().map(|(_, value)| *value).collect();
+        self.add(op, reads, output, copies, [0..0, 0..0, 0..0]);
+    }
+
+    fn add(
+        &mut self,
+        op: Op,
+        reads: Vec<ValueId>,
+        output: Shape,
+        copies: usize,
+        [weights, bias, running]: [Range<usize>; 3],
+    ) {
+        let (layer, input, activation) = (self.index, self.graph.values[reads[0]].shape, Activation::Identity);
+        let writes = self.graph.add(output, copies);
+        self.graph.nodes.push(Node { layer, op, reads, writes, input, output, weights, bias, running, activation });
+        (self.value, self.shape) = (writes, output);
+    }
+
+    pub(super) fn finish(mut self, config: NetworkConfig) -> Result<Network, Error> {
         let mut names: Vec<&str> = self.parameters.iter().map(|(p, _)| p.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(self.wrong(format!("the parameter `{}` is asked for twice", twice[0])));
         }
-        let loss = self.loss.ok_or(Error::Incomplete("an `output` or `loss` layer at its end"))?;
-        let network = Network::from_parts(config, self.layers, self.parameters, self.running, self.nodes, loss);
+        if self.graph.heads.is_empty() {
+            return Err(Error::Incomplete("an `output` or `loss` layer at its end"));
+        }
+        self.graph.heads.sort_by_key(|head| head.layer);
+        let layers = self.built.into_iter().flatten().map(|(info, _)| info).collect();
+        let network = Network::from_parts(config, layers, self.parameters, self.running, self.graph);
         // Asked for and given back: better a sentence now than an abort later.
         let (parameters, buffers) = (network.parameter_count(), 2 + network.segments().slots());
         let numbers = parameters.saturating_mul(buffers);
@@ -194,10 +316,7 @@ impl<'a> Builder<'a> {
         bias: Range<usize>,
         running: Range<usize>,
     ) {
-        let activation = Activation::Identity;
-        let input = self.shape;
-        self.nodes.push(Node { layer: self.index, op, input, output, weights, bias, running, activation });
-        self.shape = output;
+        self.add(op, vec![self.value], output, self.copies(), [weights, bias, running]);
     }
 
     /// Adds the activation of the settings.
@@ -235,7 +354,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the network with a loss.
-    pub(super) fn end_with(&mut self, loss: &Loss, registry: &Registry) -> Result<(), Error> {
+    pub(super) fn end_with(&mut self, loss: &Loss, weight: f32, registry: &Registry) -> Result<(), Error> {
+        if !(weight > 0.0 && weight.is_finite()) {
+            return Err(self.wrong(format!("`loss_weight` must be above 0, found {weight}")));
+        }
         let mut loss = loss.clone();
         if let Loss::Custom(named) = &mut loss
             && named.found.is_none()
@@ -245,7 +367,10 @@ impl<'a> Builder<'a> {
                 return Err(self.unregistered("loss", &named.name, registry.loss_names()));
             }
         }
-        self.loss = Some(loss);
+        if self.copies() > 1 {
+            return Err(self.wrong("what comes in was stacked: `unstack` it before it is judged".into()));
+        }
+        self.graph.heads.push(Head { layer: self.index, value: self.value, loss, weight });
         Ok(())
     }
 

@@ -9,15 +9,21 @@ mod custom;
 mod dense;
 mod dropout;
 mod global_pooling;
+mod joining;
 mod local_response_normalisation;
 mod loss;
+mod noise;
 mod output;
+mod own_weights;
+mod resizing;
 mod subsampling;
+mod wiring;
 mod zero_padding;
 
 use builder::Builder;
 
 use crate::config::{LayerConfig, NetworkConfig};
+use crate::node::Noise;
 use crate::{Error, Network, Registry};
 
 /// Infers all shapes and lowers all layers.
@@ -26,8 +32,9 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
         return Err(Error::Incomplete("at least one layer"));
     }
     let mut builder = Builder::new(&config)?;
-    for (index, layer) in config.layers.iter().enumerate() {
-        builder.begin(index, layer)?;
+    for (index, reads) in wiring::wire(&config)? {
+        let layer = &config.layers[index];
+        builder.begin(index, &reads)?;
         match layer {
             LayerConfig::Dense(layer) => dense::build(layer, &mut builder)?,
             LayerConfig::Conv2d(layer) => conv2d::build(layer, &mut builder)?,
@@ -43,6 +50,32 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Output(layer) => output::build(layer, registry, &mut builder)?,
             LayerConfig::Loss(layer) => loss::build(layer, registry, &mut builder)?,
             LayerConfig::Custom(layer) => custom::build(layer, registry, &mut builder)?,
+            LayerConfig::Merge(_) => joining::merge(&mut builder)?,
+            LayerConfig::ElementWise(layer) => joining::element_wise(layer, &mut builder)?,
+            LayerConfig::Subset(layer) => joining::subset(layer, &mut builder)?,
+            LayerConfig::Stack(_) => joining::stack(&mut builder)?,
+            LayerConfig::Unstack(layer) => joining::unstack(layer, &mut builder)?,
+            LayerConfig::Scale(layer) => joining::linear(layer.factor, 0.0, &mut builder)?,
+            LayerConfig::Shift(layer) => joining::linear(1.0, layer.value, &mut builder)?,
+            LayerConfig::L2Normalise(layer) => joining::l2_normalise(layer, &mut builder)?,
+            LayerConfig::L2Distance(layer) => joining::l2_distance(layer, &mut builder)?,
+            LayerConfig::Reshape(layer) => joining::reshape(layer, &mut builder)?,
+            LayerConfig::DepthwiseConv2d(layer) => conv2d::depthwise(layer, &mut builder)?,
+            LayerConfig::SeparableConv2d(layer) => conv2d::separable(layer, &mut builder)?,
+            LayerConfig::Conv2dTransposed(layer) => conv2d::transposed(layer, &mut builder)?,
+            LayerConfig::SpatialDropout(layer) => noise::build(Noise::Spatial { rate: layer.rate }, &mut builder)?,
+            LayerConfig::GaussianDropout(layer) => noise::build(Noise::Factor { rate: layer.rate }, &mut builder)?,
+            LayerConfig::GaussianNoise(layer) => {
+                noise::build(Noise::Added { deviation: layer.deviation }, &mut builder)?;
+            }
+            LayerConfig::AlphaDropout(layer) => noise::build(Noise::Alpha { rate: layer.rate }, &mut builder)?,
+            LayerConfig::Upsampling2d(layer) => resizing::upsampling(layer, &mut builder)?,
+            LayerConfig::Cropping2d(layer) => resizing::cropping(layer, &mut builder)?,
+            LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,
+            LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
+            LayerConfig::ElementWiseMultiplication(layer) => {
+                own_weights::element_wise_multiplication(layer, &mut builder)?;
+            }
         }
         builder.end()?;
     }

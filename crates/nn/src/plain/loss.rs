@@ -3,6 +3,7 @@
 use paceline_model::{Batch, Targets};
 
 use super::activation::softmax;
+use crate::graph::TargetColumns;
 use crate::{Activation, Loss, Real};
 
 /// The end of a network: its loss, and the activation before it where both are computed as one.
@@ -12,6 +13,10 @@ pub(crate) struct Judged {
     /// Softmax with cross entropy or Kullback-Leibler divergence, or sigmoid with binary cross entropy: stable without a logarithm of a rounded output.
     pub merged: Option<Activation>,
     pub width: usize,
+    /// What its loss counts among those of other heads.
+    pub weight: f32,
+    /// Where the targets of this head are in a row of targets, if there are other heads.
+    pub columns: Option<TargetColumns>,
 }
 
 impl Judged {
@@ -45,7 +50,7 @@ pub(crate) fn judge<R: Real>(
         if !write_target(judged, batch, row, scratch) {
             continue;
         }
-        let weight = batch.weights.as_ref().map_or(1.0, |w| f64::from(w[row]));
+        let weight = f64::from(judged.weight) * batch.weights.as_ref().map_or(1.0, |w| f64::from(w[row]));
         // The scratch has a second row for slopes that nobody asks for.
         let (target, spare) = scratch.split_at_mut(width);
         let slope = if dz.is_empty() { &mut spare[..width] } else { &mut dz[row * width..][..width] };
@@ -68,18 +73,26 @@ fn write_target<R: Real>(judged: &Judged, batch: &Batch, row: usize, target: &mu
     let target = &mut target[..judged.width];
     match &batch.targets {
         Targets::None => return false,
-        Targets::Classes(classes) => {
-            let (no, yes) = if judged.loss.signed_targets() { (-R::ONE, R::ONE) } else { (R::ZERO, R::ONE) };
-            target.fill(no);
-            match target {
-                // One output tells two classes apart.
-                [only] => *only = if classes[row] == 1 { yes } else { no },
-                _ => target[classes[row] as usize] = yes,
-            }
-        }
+        Targets::Classes(classes) => return write_class(judged, classes[row] as usize, target),
         Targets::Values { width, values } => {
-            target.iter_mut().zip(&values[row * width..][..*width]).for_each(|(t, v)| *t = R::of(f64::from(*v)));
+            let row = &values[row * width..][..*width];
+            let own = judged.columns.as_ref().map_or(row, |columns| &row[columns.range(*width)]);
+            if own.len() < target.len() {
+                return write_class(judged, own[0] as usize, target);
+            }
+            target.iter_mut().zip(own).for_each(|(t, v)| *t = R::of(f64::from(*v)));
         }
+    }
+    true
+}
+
+fn write_class<R: Real>(judged: &Judged, class: usize, target: &mut [R]) -> bool {
+    let (no, yes) = if judged.loss.signed_targets() { (-R::ONE, R::ONE) } else { (R::ZERO, R::ONE) };
+    target.fill(no);
+    match target {
+        // One output tells two classes apart.
+        [only] => *only = if class == 1 { yes } else { no },
+        _ => target[class] = yes,
     }
     true
 }

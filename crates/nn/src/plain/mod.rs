@@ -9,15 +9,27 @@ mod conv2d;
 mod custom;
 mod dense;
 mod dropout;
+mod element_wise;
 mod global_pool;
+mod l2;
+mod linear;
 mod loss;
 mod lrn;
+mod merge;
+mod noise;
 mod pool;
+mod prelu;
+mod resizing;
+mod stack;
+mod subset;
+mod transposed;
+mod weigh;
 mod zero_pad;
 
 pub(crate) use dropout::threshold as dropout_threshold;
 pub(crate) use loss::{Judged, judge};
 
+use crate::config::ElementWiseOp;
 use crate::node::{Node, Op};
 use crate::pass::{Backward, Forward, Needs};
 use crate::{Activation, Real};
@@ -48,7 +60,22 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
             let len = examples * node.input.len();
             Needs { keeps_x: true, keeps_y: true, aux: len, ..Needs::default() }
         }
-        Op::Custom(_) => Needs { keeps_x: true, keeps_y: true, ..Needs::default() },
+        Op::Custom(_) | Op::L2Normalise { .. } | Op::L2Distance { .. } => {
+            Needs { keeps_x: true, keeps_y: true, ..Needs::default() }
+        }
+        Op::ElementWise(op) => {
+            let is_max = *op == ElementWiseOp::Max;
+            Needs { keeps_x: is_max || *op == ElementWiseOp::Product, keeps_y: is_max, ..Needs::default() }
+        }
+        Op::Merge { .. }
+        | Op::Subset { .. }
+        | Op::Stack { .. }
+        | Op::Unstack { .. }
+        | Op::Linear { .. }
+        | Op::Noise(_)
+        | Op::Resize(_)
+        | Op::Reshape => Needs::default(),
+        Op::PRelu | Op::Weigh | Op::Transposed(_) => Needs { keeps_x: true, ..Needs::default() },
     };
     needs.keeps_y |= node.activation != Activation::Identity;
     needs
@@ -70,6 +97,20 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
             zero_pad::forward([*height, *width, *channels], *padding, pass);
         }
         Op::Custom(layer) => R::custom_forward(layer.as_ref(), pass.examples, pass.weights, pass.x, pass.y),
+        Op::Merge { channels } => merge::forward(channels, pass),
+        Op::ElementWise(op) => element_wise::forward(*op, pass),
+        Op::Subset { first } => subset::forward(*first, [node.input.channels(), node.output.channels()], pass),
+        Op::Stack { .. } => stack::forward(pass),
+        Op::Unstack { index } => stack::forward_one(*index, pass),
+        Op::Linear { factor, offset } => linear::forward(*factor, *offset, pass),
+        Op::L2Normalise { epsilon } => l2::normalise(node.input.len(), *epsilon, pass),
+        Op::L2Distance { epsilon } => l2::distance(node.input.len(), *epsilon, pass),
+        Op::Reshape => pass.y.copy_from_slice(pass.x),
+        Op::Noise(noise) => noise::forward(*noise, node.input.channels(), pass),
+        Op::Resize(resize) => resizing::forward(resize, pass),
+        Op::PRelu => prelu::forward(pass),
+        Op::Weigh => weigh::forward(pass),
+        Op::Transposed(op) => transposed::forward(op, pass),
     }
     if node.activation != Activation::Identity {
         pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
@@ -95,5 +136,19 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
             zero_pad::backward([*height, *width, *channels], *padding, pass);
         }
         Op::Custom(layer) => custom::backward(layer.as_ref(), pass),
+        Op::Merge { channels } => merge::backward(channels, pass),
+        Op::ElementWise(op) => element_wise::backward(*op, pass),
+        Op::Subset { first } => subset::backward(*first, [node.input.channels(), node.output.channels()], pass),
+        Op::Stack { copies } => stack::backward(copies, pass),
+        Op::Unstack { index } => stack::backward_one(*index, pass),
+        Op::Linear { factor, .. } => linear::backward(*factor, pass),
+        Op::L2Normalise { epsilon } => l2::normalise_back(node.input.len(), *epsilon, pass),
+        Op::L2Distance { .. } => l2::distance_back(node.input.len(), pass),
+        Op::Reshape => linear::backward(1.0, pass),
+        Op::Noise(noise) => noise::backward(*noise, node.input.channels(), pass),
+        Op::Resize(resize) => resizing::backward(resize, pass),
+        Op::PRelu => prelu::backward(pass),
+        Op::Weigh => weigh::backward(pass),
+        Op::Transposed(op) => transposed::backward(op, pass),
     }
 }

@@ -113,7 +113,7 @@ fn random_network(seed: u64) -> String {
         let padding = paddings[pick(3) as usize];
         let filters = [1, 3, 6, 17, 35, 50][pick(6) as usize];
         let (kernel, stride) = ([1 + pick(3), 1 + pick(3)], [1 + pick(3), 1 + pick(3)]);
-        layers.push(match pick(12) {
+        layers.push(match pick(20) {
             0..=2 => format!(
                 r#"{{"conv2d": {{"filters": {filters}, "kernel": {kernel:?}, "stride": {stride:?}, "padding": {padding}, "activation": "{activation}"}}}}"#
             ),
@@ -128,7 +128,17 @@ fn random_network(seed: u64) -> String {
             8 => r#"{"zero_padding": {"padding": [1, 0, 2, 1]}}"#.into(),
             9 => r#"{"dropout": {"rate": 0.25}}"#.into(),
             10 => format!(r#"{{"batch_norm": {{"epsilon": 0.01, "activation": "{activation}"}}}}"#),
-            _ => r#"{"local_response_normalisation": {"alpha": 0.05}}"#.into(),
+            11 => r#"{"local_response_normalisation": {"alpha": 0.05}}"#.into(),
+            12 => format!(r#"{{"depthwise_conv2d": {{"multiplier": 2, "kernel": {kernel:?}, "padding": "same"}}}}"#),
+            13 => format!(
+                r#"{{"separable_conv2d": {{"filters": {filters}, "kernel": {kernel:?}, "padding": "same", "activation": "{activation}"}}}}"#
+            ),
+            14 => format!(r#"{{"conv2d_transposed": {{"filters": 3, "kernel": {kernel:?}, "stride": [2, 1], "padding": "same"}}}}, {{"spatial_dropout": {{"rate": 0.3}}}}"#),
+            15 => r#"{"gaussian_dropout": {"rate": 0.3}}, {"gaussian_noise": {"deviation": 0.3}}"#.into(),
+            16 => r#"{"alpha_dropout": {"rate": 0.3}}"#.into(),
+            17 => r#"{"upsampling2d": {"size": [2, 1]}}, {"cropping2d": {"cropping": [1, 0, 1, 0]}}"#.into(),
+            18 => r#"{"prelu": {}}"#.into(),
+            _ => r#"{"element_wise_multiplication": {}}"#.into(),
         });
     }
     if pick(2) == 0 {
@@ -148,6 +158,75 @@ fn random_network(seed: u64) -> String {
         r#"{{"seed": {seed}, "input": {{"image": [{height}, {width}, {channels}]}}, "layers": [{}]}}"#,
         layers.join(", ")
     )
+}
+
+#[test]
+fn random_graphs_agree_with_the_reference() {
+    for seed in 0..80 {
+        let json = random_graph(seed);
+        let examples = [1, 2, 3, 5, 13, 17][seed as usize % 6];
+        compare(&network(&json), examples, &format!("seed {seed}, batch {examples}, {json}"));
+    }
+}
+
+/// A network of random layers, each after one or two of those before it; what nobody has read goes into the output.
+fn random_graph(seed: u64) -> String {
+    let stream = Counted::new(seed, 98, 0, 0);
+    let mut drawn = 0;
+    let mut pick = |n: usize| {
+        drawn += 1;
+        stream.bits(drawn) as usize % n
+    };
+    // Names and channels of what is there; all images have one size.
+    let mut values = vec![("input".to_owned(), 2), ("other".to_owned(), 3)];
+    let (mut unread, mut layers) = (vec!["input".to_owned(), "other".to_owned()], Vec::new());
+    for at in 0..3 + pick(7) {
+        let (one, channels) = values[pick(values.len())].clone();
+        let (other, others) = values[pick(values.len())].clone();
+        let filters = [1, 4, 17][pick(3)];
+        let (op, kernel) = (["add", "subtract", "product", "average", "max"][pick(5)], [1 + pick(3), 1 + pick(3)]);
+        let activation = ["relu", "tanh", "identity", "sigmoid"][pick(4)];
+        let (kind, settings, reads, channels) = match pick(9) {
+            0 | 1 => (
+                "conv2d",
+                format!(
+                    r#""filters": {filters}, "kernel": {kernel:?}, "padding": "same", "activation": "{activation}""#
+                ),
+                vec![one],
+                filters,
+            ),
+            2 | 3 if channels == others => ("element_wise", format!(r#""op": "{op}""#), vec![one, other], channels),
+            2 | 3 => ("element_wise", format!(r#""op": "{op}""#), vec![one.clone(), one], channels),
+            4 => ("merge", String::new(), vec![one, other], channels + others),
+            5 => ("activation", format!(r#""function": "{activation}""#), vec![one], channels),
+            6 => ("batch_norm", format!(r#""epsilon": 0.1, "activation": "{activation}""#), vec![one], channels),
+            7 => ("scale", r#""factor": 0.7"#.to_owned(), vec![one], channels),
+            _ => ("dropout", r#""rate": 0.3"#.to_owned(), vec![one], channels),
+        };
+        let name = format!("v{at}");
+        unread.retain(|name| !reads.contains(name));
+        unread.push(name.clone());
+        let comma = if settings.is_empty() { "" } else { ", " };
+        layers.push(format!(r#"{{"{kind}": {{{settings}{comma}"name": "{name}", "after": {reads:?}}}}}"#));
+        values.push((name, channels));
+    }
+    layers.push(format!(r#"{{"output": {{"units": {}, "activation": "softmax", "after": {unread:?}}}}}"#, 2 + pick(9)));
+    format!(
+        r#"{{"seed": {seed}, "inputs": [{{"name": "input", "image": [5, 7, 2]}}, {{"name": "other", "image": [5, 7, 3]}}], "layers": [{}]}}"#,
+        layers.join(", ")
+    )
+}
+
+#[test]
+fn several_inputs_and_ends_agree_with_the_reference() {
+    let json = r#"{"seed": 7, "inputs": [{"name": "left", "image": [5, 5, 2]}, {"name": "right", "feed_forward": 3}], "layers": [
+        {"conv2d": {"filters": 6, "kernel": [3, 3], "activation": "relu", "after": "left", "name": "l"}},
+        {"dense": {"units": 6, "activation": "tanh", "after": "right", "name": "r"}},
+        {"global_pooling": {"after": "l", "name": "p"}}, {"element_wise": {"op": "product", "after": ["p", "r"]}},
+        {"output": {"units": 4, "name": "class"}},
+        {"output": {"units": 1, "loss": "binary_cross_entropy", "after": "r", "name": "size", "loss_weight": 0.3}},
+        {"loss": {"loss": "mse", "after": "p"}}]}"#;
+    compare(&network(json), 7, "several inputs and ends");
 }
 
 /// Images are worked on in blocks of as many as a vector has lanes; the last block of each batch is not whole.

@@ -64,6 +64,48 @@ fn every_loss_has_its_slope() {
 }
 
 #[test]
+fn all_that_graphs_are_made_of_has_its_slopes() {
+    let joints = [
+        r#"{"merge": {"after": ["a", "b"]}}"#,
+        r#"{"element_wise": {"op": "add", "after": ["a", "b", "a"]}}"#,
+        r#"{"element_wise": {"op": "subtract", "after": ["a", "b"]}}"#,
+        r#"{"element_wise": {"op": "product", "after": ["a", "b", "b"]}}"#,
+        r#"{"element_wise": {"op": "average", "after": ["a", "b"]}}"#,
+        r#"{"element_wise": {"op": "max", "after": ["a", "b"]}}"#,
+        r#"{"l2_distance": {"after": ["a", "b"]}}"#,
+        r#"{"conv2d": {"filters": 2, "kernel": [2, 2], "after": ["a", "b"]}}"#,
+        r#"{"stack": {"after": ["a", "b"], "name": "s"}}, {"conv2d": {"filters": 2, "kernel": [2, 2]}},
+            {"unstack": {"index": 1, "of": 2}}"#,
+        r#"{"stack": {"after": ["a", "b"]}}, {"dropout": {"rate": 0.3, "name": "s"}}, {"unstack": {"index": 0, "of": 2, "name": "l"}},
+            {"unstack": {"index": 1, "of": 2, "after": "s", "name": "r"}}, {"element_wise": {"op": "product", "after": ["l", "r"]}}"#,
+        r#"{"element_wise": {"after": ["a", "b"]}}, {"subset": {"first": 1, "count": 2}}"#,
+        r#"{"element_wise": {"after": ["a", "b"]}}, {"scale": {"factor": -1.5}}, {"shift": {"value": 0.3}}"#,
+        r#"{"element_wise": {"after": ["a", "b"]}}, {"l2_normalise": {}}"#,
+        r#"{"element_wise": {"after": ["a", "b"]}}, {"reshape": {"to": {"image": [4, 5, 6]}}}, {"conv2d": {"filters": 2, "kernel": [2, 2]}}"#,
+    ];
+    for joint in joints {
+        let json = format!(
+            r#"{{"seed": 7, "input": {{"image": [6, 5, 2]}}, "layers": [
+                {{"conv2d": {{"filters": 4, "kernel": [1, 1], "activation": "tanh", "name": "a"}}}},
+                {{"conv2d": {{"filters": 4, "kernel": [3, 3], "padding": "same", "activation": "sigmoid", "name": "b", "after": "input"}}}},
+                {joint}, {{"output": {{"units": 3, "activation": "softmax"}}}}]}}"#
+        );
+        check(network(&json), joint);
+    }
+}
+
+#[test]
+fn several_ends_add_up() {
+    let json = r#"{"seed": 7, "inputs": [{"name": "left", "feed_forward": 5}, {"name": "right", "feed_forward": 3}], "layers": [
+        {"dense": {"units": 6, "activation": "tanh", "after": "left", "name": "l"}},
+        {"dense": {"units": 6, "activation": "tanh", "after": "right", "name": "r"}},
+        {"output": {"units": 4, "after": ["l", "r"], "name": "class"}},
+        {"output": {"units": 2, "loss": "mse", "after": "r", "name": "size", "loss_weight": 0.3}},
+        {"loss": {"loss": "l2", "after": "l", "name": "near"}}, {"loss": {"loss": "l1", "after": "l", "name": "nearer"}}]}"#;
+    check(network(json), "four ends");
+}
+
+#[test]
 fn every_layer_has_its_slopes() {
     let first = r#"{"conv2d": {"filters": 4, "kernel": [3, 2], "activation": "tanh"}}"#;
     let layers = [
@@ -86,6 +128,20 @@ fn every_layer_has_its_slopes() {
         r#"{"local_response_normalisation": {"alpha": 0.1, "n": 3}}"#,
         r#"{"zero_padding": {"padding": [1, 0, 2, 3]}}"#,
         r#"{"dense": {"units": 6, "dropout": 0.3}}"#,
+        r#"{"depthwise_conv2d": {"multiplier": 3, "kernel": [2, 3], "stride": [2, 1], "activation": "tanh"}}"#,
+        r#"{"separable_conv2d": {"filters": 5, "multiplier": 2, "kernel": [3, 2], "padding": "same"}}"#,
+        r#"{"conv2d_transposed": {"filters": 3, "kernel": [3, 2], "stride": [2, 3], "padding": "same"}}"#,
+        r#"{"conv2d_transposed": {"filters": 3, "kernel": [3, 3], "dilation": [2, 1], "padding": [1, 1], "bias": false}}"#,
+        r#"{"spatial_dropout": {"rate": 0.4}}"#,
+        r#"{"gaussian_dropout": {"rate": 0.4}}"#,
+        r#"{"gaussian_noise": {"deviation": 0.4}}"#,
+        r#"{"alpha_dropout": {"rate": 0.4}}"#,
+        r#"{"upsampling2d": {"size": [2, 3]}}"#,
+        r#"{"cropping2d": {"cropping": [1, 0, 1, 2]}}"#,
+        r#"{"zero_padding": {"padding": [0, 1, 0, 1]}}, {"space_to_depth": {"block": 2}}, {"conv2d": {"filters": 2, "kernel": [2, 2]}}"#,
+        r#"{"prelu": {"alpha": 0.3}}"#,
+        r#"{"element_wise_multiplication": {"weight_init": "normal", "activation": "tanh"}}"#,
+        r#"{"element_wise_multiplication": {"bias": false}}"#,
     ];
     for layer in layers {
         check(

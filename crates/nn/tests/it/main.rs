@@ -3,6 +3,7 @@
 mod conformance;
 mod factors;
 mod gradient_check;
+mod graphs;
 mod networks;
 mod one_go;
 mod pytorch;

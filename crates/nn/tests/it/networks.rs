@@ -17,7 +17,9 @@ pub(crate) fn batch_for(network: &Network, examples: usize, seed: u64) -> Batch 
         indices: (0..examples as u64).map(|i| i * 7 + 1).collect(),
         width: inputs,
         features: (0..examples * inputs).map(|i| stream.normal(i as u32) as f32).collect(),
-        targets: if classes && outputs > 1 {
+        targets: if network.outputs().count() > 1 {
+            several(network, examples, targets)
+        } else if classes && outputs > 1 {
             Targets::Classes((0..examples).map(|i| targets.bits(i as u32) % outputs as u32).collect())
         } else {
             // Between 0.1 and 0.9: a target that every loss can take a logarithm of.
@@ -26,6 +28,24 @@ pub(crate) fn batch_for(network: &Network, examples: usize, seed: u64) -> Batch 
         },
         weights: Some((0..examples).map(|i| 0.5 + i as f32 % 3.0).collect()),
     }
+}
+
+/// Targets for several ends: the number of a class where one is told, numbers else.
+fn several(network: &Network, examples: usize, stream: Counted) -> Targets {
+    let (mut drawn, mut values) = (0, Vec::new());
+    let mut next = || {
+        drawn += 1;
+        drawn
+    };
+    for _ in 0..examples {
+        for output in network.outputs() {
+            match output.loss {
+                Loss::CrossEntropy => values.push((stream.bits(next()) % output.columns.len() as u32) as f32),
+                _ => values.extend(output.columns.map(|_| 0.1 + 0.8 * stream.uniform(next()))),
+            }
+        }
+    }
+    Targets::Values { width: values.len() / examples, values }
 }
 
 /// The network of a description in JSON.

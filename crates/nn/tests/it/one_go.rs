@@ -72,6 +72,18 @@ fn layers_of_every_kind() {
 }
 
 #[test]
+fn graphs_with_ways_around() {
+    compare(
+        r#"{"seed": 3, "input": {"image": [9, 9, 3]}, "updater": {"nesterovs": {"learning_rate": 0.1, "momentum": 0.9}}, "layers": [
+            {"conv2d": {"filters": 7, "kernel": [3, 3], "padding": "same", "name": "a"}}, {"batch_norm": {"activation": "relu"}},
+            {"conv2d": {"filters": 7, "kernel": [3, 3], "padding": "same", "name": "b"}},
+            {"element_wise": {"after": ["a", "b"]}}, {"dense": {"units": 70, "activation": "sigmoid", "name": "c"}},
+            {"dense": {"units": 40, "activation": "tanh", "after": "a", "name": "d"}},
+            {"output": {"units": 4, "activation": "softmax", "after": ["c", "d"]}}]}"#,
+    );
+}
+
+#[test]
 fn norms_and_constraints_are_seen_whole() {
     compare(
         r#"{"seed": 3, "input": {"feed_forward": 80}, "updater": {"sgd": {"learning_rate": 0.1}},

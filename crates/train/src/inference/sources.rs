@@ -33,7 +33,7 @@ impl ParallelInference {
     ) -> Result<Option<Scores>, Error> {
         let model = self.current();
         fits_features(&model.network, &*source, "given")?;
-        let evaluator = Evaluator::new(&source.shape().targets, model.outputs(), thresholds);
+        let evaluator = Evaluator::new(&source.shape().targets, &model.network, thresholds);
         let Some(mut evaluator) = evaluator else { return Ok(None) };
         self.pass_over(&model, source, batch, true, |batch, outputs, told| {
             evaluator.add_outputs(batch, outputs, told.loss.unwrap_or_default());

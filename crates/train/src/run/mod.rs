@@ -325,12 +325,12 @@ impl Run<'_> {
     fn measure(&mut self, state: Option<&State>) -> Result<Option<Scores>, Error> {
         let Some(test) = self.trainer.test.as_ref().filter(|_| self.trainer.options.evaluate) else { return Ok(None) };
         let began = Instant::now();
-        let outputs = self.trainer.network.output().len();
+        let network = &self.trainer.network;
         let Member { worker, loader, .. } = &mut self.team.members[0];
         let options = LoaderOptions { share: Share::default(), ..loader.options().clone() };
         let state = state.unwrap_or(&worker.state);
         let thresholds = self.trainer.options.thresholds();
-        let scores = evaluate(&mut worker.model, state, outputs, test.clone(), options, thresholds)?;
+        let scores = evaluate(&mut worker.model, state, network, test.clone(), options, thresholds)?;
         self.judging += began.elapsed();
         Ok(scores)
     }

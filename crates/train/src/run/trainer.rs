@@ -146,7 +146,7 @@ impl Trainer {
             ..Default::default()
         };
         let mut engine = Engine::new(self.network.clone());
-        evaluate(&mut engine, state, self.network.output().len(), test, options, self.options.thresholds())
+        evaluate(&mut engine, state, &self.network, test, options, self.options.thresholds())
     }
 
     /// What stops this run from outside.
@@ -202,10 +202,17 @@ fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<()
     let outputs = network.output().len();
     match &source.shape().targets {
         TargetShape::None => misfit("no targets".into(), "something to learn: name the label column".into()),
+        TargetShape::Classes { .. } if network.outputs().count() > 1 => misfit(
+            "one class an example".into(),
+            format!(
+                "targets for each of its {} ends: name their columns, as in `?label=a,b`",
+                network.outputs().count()
+            ),
+        ),
         TargetShape::Classes { names } if names.len() > outputs.max(if outputs == 1 { 2 } else { 0 }) => {
             misfit(format!("{} classes", names.len()), format!("at most {outputs}, as many as it has outputs"))
         }
-        TargetShape::Values { names } if names.len() != outputs => {
+        TargetShape::Values { names } if network.targets_of(names.len()).is_none() => {
             misfit(format!("{} target columns", names.len()), format!("{outputs}, as many as it has outputs"))
         }
         _ => Ok(()),

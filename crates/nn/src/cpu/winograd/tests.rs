@@ -1,6 +1,6 @@
 //! Tiles against windows read in place, and both against plain loops in `f64`.
 
-use paceline_model::{Batch, Targets};
+use paceline_model::{Batch, Parts, PartsMut, Targets};
 
 use super::super::conv2d::{self, Geometry};
 use super::super::dispatch::Instructions;
@@ -72,6 +72,7 @@ impl Case {
         let draw = Draw::new(0, 0, &batch);
         let mut y = nans(self.dy.len());
         ahead(&mut Forward {
+            operands: Parts::none(),
             examples,
             training: true,
             draw,
@@ -87,6 +88,8 @@ impl Case {
         let mut slopes = [nans(weights.len()), nans(self.bias.len()), nans(x.len())];
         let [dweights, dbias, dx] = &mut slopes;
         back(&mut Backward {
+            kept: Parts::none(),
+            more_dx: PartsMut::none(),
             examples,
             draw,
             weights: &weights,
@@ -107,6 +110,8 @@ impl Case {
     fn expected(&self) -> Found<f64> {
         let w = &self.conv.window;
         let node = Node {
+            reads: vec![0],
+            writes: 1,
             layer: 0,
             op: Op::Conv2d(self.conv),
             input: Shape::Image { height: w.height, width: w.width, channels: w.channels },

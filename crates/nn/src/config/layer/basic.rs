@@ -1,0 +1,221 @@
+use serde::{Deserialize, Serialize};
+
+use super::super::{Settings, table};
+use super::yes;
+use crate::Loss;
+
+/// Every output is a weighted sum of all inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dense {
+    /// Number of outputs.
+    pub units: usize,
+    /// Whether each output has a bias.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// Batch normalisation (Ioffe and Szegedy 2015), per channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchNorm {
+    /// Added to the variance.
+    #[serde(default = "epsilon")]
+    pub epsilon: f32,
+    /// Share of the running statistics that a step keeps.
+    #[serde(default = "decay")]
+    pub decay: f32,
+    /// Whether a scale and a shift are learned.
+    #[serde(default = "yes")]
+    pub learned: bool,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// Dropout as a layer: the rest is scaled up, so that nothing need be done when predicting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dropout {
+    /// Probability that a number is set to 0 in training.
+    pub rate: f32,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// An activation as a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActivationLayer {
+    /// Which one; the network's default if not set.
+    #[serde(default, deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub function: Option<crate::Activation>,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// A rectifier whose slope below 0 is learned, for every number of a row or every channel of an image (He et al. 2015).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PRelu {
+    /// What the slopes start with.
+    #[serde(default = "quarter")]
+    pub alpha: f32,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// Every number times a weight of its own, plus a bias of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ElementWiseMultiplication {
+    /// Whether each number has a bias.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+impl Default for PRelu {
+    fn default() -> Self {
+        Self { alpha: quarter(), settings: Settings::default() }
+    }
+}
+
+impl Default for ElementWiseMultiplication {
+    fn default() -> Self {
+        Self { bias: true, settings: Settings::default() }
+    }
+}
+
+/// A dense layer with a loss: the end of a network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// Number of outputs.
+    pub units: usize,
+    /// Whether each output has a bias.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// What the outputs are judged by; what suits the activation and the task if not stated.
+    #[serde(default, deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// What its loss counts, where a network has several ends.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub loss_weight: f32,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// A loss alone: what comes in is judged, after the activation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossLayer {
+    /// What the outputs are judged by.
+    #[serde(default, deserialize_with = "table::required")]
+    pub loss: Loss,
+    /// What it counts, where a network has several ends.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub loss_weight: f32,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+fn quarter() -> f32 {
+    0.25
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(weight: &f32) -> bool {
+    *weight == 1.0
+}
+
+fn epsilon() -> f32 {
+    1e-5
+}
+fn decay() -> f32 {
+    0.9
+}
+
+impl Dense {
+    /// Leaves the biases out.
+    #[must_use]
+    pub fn without_bias(mut self) -> Self {
+        self.bias = false;
+        self
+    }
+
+    /// A layer with so many outputs.
+    pub fn new(units: usize) -> Self {
+        Self { units, bias: true, settings: Settings::default() }
+    }
+}
+
+impl Default for BatchNorm {
+    fn default() -> Self {
+        Self { epsilon: epsilon(), decay: decay(), learned: true, settings: Settings::default() }
+    }
+}
+
+impl Dropout {
+    /// Sets each number to 0 with this probability.
+    pub fn new(rate: f32) -> Self {
+        Self { rate, settings: Settings::default() }
+    }
+}
+
+impl ActivationLayer {
+    /// This function.
+    pub fn new(function: crate::Activation) -> Self {
+        Self { function: Some(function), settings: Settings::default() }
+    }
+}
+
+impl Output {
+    /// So many outputs, judged by this loss.
+    pub fn new(units: usize, loss: Loss) -> Self {
+        Self { loss: Some(loss), ..Self::by_task(units) }
+    }
+
+    /// So many outputs, with the activation and the loss that suit the task: cross-entropy for classes, after softmax or, for
+    /// one output, sigmoid; the mean squared error for numbers.
+    pub fn by_task(units: usize) -> Self {
+        Self { units, bias: true, loss: None, loss_weight: 1.0, settings: Settings::default() }
+    }
+}
+
+impl Output {
+    /// What its loss counts, where a network has several ends.
+    #[must_use]
+    pub fn loss_weight(mut self, weight: f32) -> Self {
+        self.loss_weight = weight;
+        self
+    }
+}
+
+impl LossLayer {
+    /// What it counts, where a network has several ends.
+    #[must_use]
+    pub fn loss_weight(mut self, weight: f32) -> Self {
+        self.loss_weight = weight;
+        self
+    }
+
+    /// Judged by this loss.
+    pub fn new(loss: Loss) -> Self {
+        Self { loss, loss_weight: 1.0, settings: Settings::default() }
+    }
+}

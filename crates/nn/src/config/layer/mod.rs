@@ -1,0 +1,319 @@
+//! The kinds of layers, and how they are read and written.
+
+mod basic;
+mod custom;
+mod image;
+mod joining;
+mod noise;
+mod resizing;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+pub use basic::{ActivationLayer, BatchNorm, Dense, Dropout, ElementWiseMultiplication, LossLayer, Output, PRelu};
+pub use custom::CustomConfig;
+pub use image::{
+    Conv2d, Conv2dTransposed, DepthwiseConv2d, GlobalPooling, LocalResponseNormalisation, Padding, Pool,
+    SeparableConv2d, Subsampling, ZeroPadding,
+};
+pub use joining::{
+    ElementWise, ElementWiseOp, L2Distance, L2Normalise, Merge, Reshape, Scale, Shift, Stack, Subset, Unstack,
+};
+
+pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
+pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
+
+use super::Settings;
+use super::settings::settings_setters;
+use super::wording::{explain, nearest};
+
+/// A layer: its kind with what only this kind has, and the settings that every layer may have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LayerConfig {
+    /// Every output is a weighted sum of all inputs.
+    Dense(Dense),
+    /// A convolution over images.
+    Conv2d(Conv2d),
+    /// Pooling over images.
+    Subsampling(Subsampling),
+    /// Batch normalisation.
+    BatchNorm(BatchNorm),
+    /// Dropout as a layer.
+    Dropout(Dropout),
+    /// An activation as a layer.
+    Activation(ActivationLayer),
+    /// Pooling over whole images.
+    GlobalPooling(GlobalPooling),
+    /// Local response normalisation.
+    LocalResponseNormalisation(LocalResponseNormalisation),
+    /// Zeros around images.
+    ZeroPadding(ZeroPadding),
+    /// A dense layer with a loss.
+    Output(Output),
+    /// A loss alone.
+    Loss(LossLayer),
+    /// A layer of another crate.
+    Custom(CustomConfig),
+    /// Values side by side.
+    Merge(Merge),
+    /// Values number by number.
+    ElementWise(ElementWise),
+    /// Some of the numbers.
+    Subset(Subset),
+    /// Values below each other.
+    Stack(Stack),
+    /// One of several that were stacked.
+    Unstack(Unstack),
+    /// Every number times another.
+    Scale(Scale),
+    /// Every number plus another.
+    Shift(Shift),
+    /// Divided by its length.
+    L2Normalise(L2Normalise),
+    /// The distance of two values.
+    L2Distance(L2Distance),
+    /// The same numbers in another shape.
+    Reshape(Reshape),
+    /// A convolution of each channel by itself.
+    DepthwiseConv2d(DepthwiseConv2d),
+    /// The same, and then one over the channels of single pixels.
+    SeparableConv2d(SeparableConv2d),
+    /// Every pixel spread over a window.
+    Conv2dTransposed(Conv2dTransposed),
+    /// Dropout of whole channels.
+    SpatialDropout(SpatialDropout),
+    /// Times normal numbers.
+    GaussianDropout(GaussianDropout),
+    /// Plus normal numbers.
+    GaussianNoise(GaussianNoise),
+    /// Dropout that keeps mean and variance.
+    AlphaDropout(AlphaDropout),
+    /// Every pixel again and again.
+    Upsampling2d(Upsampling2d),
+    /// Rows and columns cut off.
+    Cropping2d(Cropping2d),
+    /// Blocks of pixels as channels.
+    SpaceToDepth(SpaceToDepth),
+    /// A rectifier with learned slopes.
+    PRelu(PRelu),
+    /// A weight for every number.
+    ElementWiseMultiplication(ElementWiseMultiplication),
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// One line per kind: the name in files, the variant, the struct.
+macro_rules! kinds {
+    ($($name:literal, $variant:ident, $type:ty;)*) => {
+        $(settings_setters!($type, settings);
+        impl $type {
+            /// What names of parameters start with, and what other layers call it by.
+            #[must_use]
+            pub fn name(mut self, name: &str) -> Self {
+                self.settings.name = Some(name.into());
+                self
+            }
+
+            /// What goes in: names of layers and inputs. The layer before it if this is not said.
+            #[must_use]
+            pub fn after<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+                self.settings.after = Some(names.into_iter().map(str::to_owned).collect());
+                self
+            }
+        }
+        impl From<$type> for LayerConfig {
+            fn from(config: $type) -> Self {
+                LayerConfig::$variant(config)
+            }
+        })*
+
+        impl LayerConfig {
+            /// The names of all kinds, as in files.
+            pub const KINDS: &'static [&'static str] = &[$($name),*];
+
+            /// The name of the kind, as in files.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(LayerConfig::$variant(_) => $name,)*
+                }
+            }
+
+            /// What every layer may have.
+            pub fn settings(&self) -> &Settings {
+                match self {
+                    $(LayerConfig::$variant(config) => &config.settings,)*
+                }
+            }
+
+            fn read(kind: &str, table: Value, settings: Settings) -> Result<Self, String> {
+                match kind {
+                    $($name => {
+                        let mut config: $type = serde_json::from_value(table)
+                            .map_err(|e| format!("{kind}: {}", explain(&e.to_string(), &Settings::KEYS)))?;
+                        config.settings = settings;
+                        Ok(LayerConfig::$variant(config))
+                    })*
+                    _ => {
+                        let hint = match nearest(kind, Self::KINDS.iter().copied()) {
+                            Some(name) => format!("did you mean `{name}`?"),
+                            None => format!("expected one of {}", Self::KINDS.join(", ")),
+                        };
+                        Err(format!("{kind}: there is no such kind of layer; {hint}"))
+                    }
+                }
+            }
+
+            fn write(&self) -> Result<(Value, &Settings), serde_json::Error> {
+                match self {
+                    $(LayerConfig::$variant(config) => Ok((serde_json::to_value(config)?, &config.settings)),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    "dense", Dense, Dense;
+    "conv2d", Conv2d, Conv2d;
+    "subsampling", Subsampling, Subsampling;
+    "batch_norm", BatchNorm, BatchNorm;
+    "dropout", Dropout, Dropout;
+    "activation", Activation, ActivationLayer;
+    "global_pooling", GlobalPooling, GlobalPooling;
+    "local_response_normalisation", LocalResponseNormalisation, LocalResponseNormalisation;
+    "zero_padding", ZeroPadding, ZeroPadding;
+    "output", Output, Output;
+    "loss", Loss, LossLayer;
+    "custom", Custom, CustomConfig;
+    "merge", Merge, Merge;
+    "element_wise", ElementWise, ElementWise;
+    "subset", Subset, Subset;
+    "stack", Stack, Stack;
+    "unstack", Unstack, Unstack;
+    "scale", Scale, Scale;
+    "shift", Shift, Shift;
+    "l2_normalise", L2Normalise, L2Normalise;
+    "l2_distance", L2Distance, L2Distance;
+    "reshape", Reshape, Reshape;
+    "depthwise_conv2d", DepthwiseConv2d, DepthwiseConv2d;
+    "separable_conv2d", SeparableConv2d, SeparableConv2d;
+    "conv2d_transposed", Conv2dTransposed, Conv2dTransposed;
+    "spatial_dropout", SpatialDropout, SpatialDropout;
+    "gaussian_dropout", GaussianDropout, GaussianDropout;
+    "gaussian_noise", GaussianNoise, GaussianNoise;
+    "alpha_dropout", AlphaDropout, AlphaDropout;
+    "upsampling2d", Upsampling2d, Upsampling2d;
+    "cropping2d", Cropping2d, Cropping2d;
+    "space_to_depth", SpaceToDepth, SpaceToDepth;
+    "prelu", PRelu, PRelu;
+    "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
+}
+
+/// Settings of layers without weights.
+const OF_ALL: &[&str] = &["name", "after", "dropout"];
+
+/// Settings of what only joins and cuts values.
+const OF_JOINTS: &[&str] = &["name", "after"];
+
+impl LayerConfig {
+    /// What is set here and means nothing to this kind of layer, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let usable: &[&str] = match self {
+            LayerConfig::Dense(_)
+            | LayerConfig::Conv2d(_)
+            | LayerConfig::DepthwiseConv2d(_)
+            | LayerConfig::SeparableConv2d(_)
+            | LayerConfig::Conv2dTransposed(_)
+            | LayerConfig::ElementWiseMultiplication(_)
+            | LayerConfig::Output(_)
+            | LayerConfig::Custom(_) => return None,
+            LayerConfig::PRelu(_) => {
+                &["name", "after", "dropout", "updater", "learning_rate", "gradient_normalisation"]
+            }
+            LayerConfig::Subsampling(_)
+            | LayerConfig::GlobalPooling(_)
+            | LayerConfig::LocalResponseNormalisation(_)
+            | LayerConfig::ZeroPadding(_)
+            | LayerConfig::Upsampling2d(_)
+            | LayerConfig::Cropping2d(_)
+            | LayerConfig::SpaceToDepth(_) => OF_ALL,
+            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) => {
+                &["name", "after", "dropout", "activation", "updater", "learning_rate", "gradient_normalisation"]
+            }
+            // What has `function` needs no second word for it.
+            LayerConfig::Activation(ActivationLayer { function: Some(_), .. }) => OF_ALL,
+            LayerConfig::BatchNorm(_) | LayerConfig::Activation(_) | LayerConfig::Loss(_) => {
+                &["name", "after", "dropout", "activation"]
+            }
+            LayerConfig::Dropout(_)
+            | LayerConfig::SpatialDropout(_)
+            | LayerConfig::GaussianDropout(_)
+            | LayerConfig::GaussianNoise(_)
+            | LayerConfig::AlphaDropout(_)
+            | LayerConfig::Merge(_)
+            | LayerConfig::ElementWise(_)
+            | LayerConfig::Subset(_)
+            | LayerConfig::Stack(_)
+            | LayerConfig::Unstack(_)
+            | LayerConfig::Scale(_)
+            | LayerConfig::Shift(_)
+            | LayerConfig::L2Normalise(_)
+            | LayerConfig::L2Distance(_)
+            | LayerConfig::Reshape(_) => OF_JOINTS,
+        };
+        let unused = self.settings().keys().find(|key| !usable.contains(key))?;
+        let usable: Vec<String> = usable.iter().map(|key| format!("`{key}`")).collect();
+        Some(format!("`{unused}` means nothing to it; of the settings of layers it takes {}", usable.join(", ")))
+    }
+}
+
+impl Serialize for LayerConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::Error;
+        let (mut table, settings) = self.write().map_err(S::Error::custom)?;
+        if let (Value::Object(table), Value::Object(more)) =
+            (&mut table, serde_json::to_value(settings).map_err(S::Error::custom)?)
+        {
+            table.extend(more);
+        }
+        Map::from_iter([(self.kind().to_owned(), table)]).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for LayerConfig {
+    /// Messages start with the kind and a colon; [`super::NetworkConfig`] puts the index before it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (kind, table) = match Value::deserialize(deserializer)? {
+            Value::String(kind) => (kind, Map::new()),
+            Value::Object(map) if map.len() == 1 => {
+                let (kind, table) = map.into_iter().next().expect("one entry");
+                match table {
+                    Value::Object(table) => (kind, table),
+                    other => {
+                        return Err(D::Error::custom(format!("{kind}: expected a table of settings, found {other}")));
+                    }
+                }
+            }
+            other => {
+                let found = match &other {
+                    Value::Object(map) => format!("a table of {} entries", map.len()),
+                    _ => other.to_string(),
+                };
+                let message = format!(
+                    "unreadable: expected one kind with its settings, as in {{ dense = {{ units = 10 }} }}, found {found}"
+                );
+                return Err(D::Error::custom(message));
+            }
+        };
+        let (shared, own): (Map<_, _>, Map<_, _>) =
+            table.into_iter().partition(|(key, _)| Settings::KEYS.contains(&key.as_str()));
+        let settings: Settings = serde_path_to_error::deserialize(Value::Object(shared)).map_err(|e| {
+            let path = e.path().to_string();
+            D::Error::custom(format!("{kind}: `{path}`: {}", explain(&e.into_inner().to_string(), &[])))
+        })?;
+        LayerConfig::read(&kind, Value::Object(own), settings).map_err(D::Error::custom)
+    }
+}

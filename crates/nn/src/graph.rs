@@ -1,0 +1,118 @@
+//! What a network is lowered to before the size of a batch is known: values, the operations between them, and the heads that judge
+//! what comes out. A list of layers is a graph in which every operation reads what the one before has written.
+
+use std::ops::Range;
+
+use crate::node::Node;
+use crate::{Loss, Shape};
+
+/// The number of a value in its graph.
+pub(crate) type ValueId = usize;
+
+/// An array with some rows for every example, which operations read and write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Value {
+    /// Of one row.
+    pub shape: Shape,
+    /// Rows that each example has: one, unless several values were stacked.
+    pub copies: usize,
+}
+
+/// What comes from the features of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Input {
+    pub value: ValueId,
+    /// Where it lies in a row of features.
+    pub columns: Range<usize>,
+}
+
+/// Where a value is compared with a target.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Head {
+    /// The layer that it came from.
+    pub layer: usize,
+    pub value: ValueId,
+    pub loss: Loss,
+    /// What its loss counts among those of others.
+    pub weight: f32,
+}
+
+/// Where the targets of one of several heads are in a row of targets. A row has a number for every output of every head, or is short
+/// and has the number of a class for those that tell classes apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TargetColumns {
+    full: Range<usize>,
+    short: Range<usize>,
+    /// Numbers of a short row.
+    short_row: usize,
+}
+
+impl TargetColumns {
+    /// Numbers of a full row and of a short one, of all heads.
+    pub(crate) fn row_lengths(all: &[Self]) -> (usize, usize) {
+        all.last().map_or((0, 0), |last| (last.full.end, last.short.end))
+    }
+
+    /// Where the targets of this head are in a row of so many.
+    pub(crate) fn range(&self, width: usize) -> Range<usize> {
+        if width == self.short_row { self.short.clone() } else { self.full.clone() }
+    }
+}
+
+/// Values and what is done with them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    pub values: Vec<Value>,
+    pub inputs: Vec<Input>,
+    /// In an order in which each reads only what was written before it.
+    pub nodes: Vec<Node>,
+    pub heads: Vec<Head>,
+}
+
+impl Graph {
+    /// Adds a value.
+    pub(crate) fn add(&mut self, shape: Shape, copies: usize) -> ValueId {
+        self.values.push(Value { shape, copies });
+        self.values.len() - 1
+    }
+
+    /// By head, where its targets are; nothing if there is only one, which has them all.
+    pub(crate) fn target_columns(&self) -> Vec<TargetColumns> {
+        if self.heads.len() == 1 {
+            return Vec::new();
+        }
+        let (mut full, mut short) = (0..0, 0..0);
+        let mut columns: Vec<TargetColumns> = (self.heads.iter())
+            .map(|head| {
+                let width = self.values[head.value].shape.len();
+                full = full.end..full.end + width;
+                short = short.end..short.end + if head.loss.is_of_classes() { 1 } else { width };
+                TargetColumns { full: full.clone(), short: short.clone(), short_row: 0 }
+            })
+            .collect();
+        columns.iter_mut().for_each(|columns| columns.short_row = short.end);
+        columns
+    }
+
+    /// Whether the gradient of an operation's weights can be computed by rows, apart from all others.
+    pub(crate) fn has_rows(&self, node: &Node) -> bool {
+        self.values[node.writes].copies == 1 && !self.shares_parameters()
+    }
+
+    /// Whether any parameters are used by more than one operation.
+    fn shares_parameters(&self) -> bool {
+        let trained = || self.nodes.iter().filter(|node| node.is_trained());
+        let twice = |ranges: Vec<&Range<usize>>| {
+            let mut starts: Vec<usize> =
+                ranges.iter().filter(|range| !range.is_empty()).map(|range| range.start).collect();
+            starts.sort_unstable();
+            starts.windows(2).any(|pair| pair[0] == pair[1])
+        };
+        twice(trained().map(|node| &node.weights).collect()) || twice(trained().map(|node| &node.bias).collect())
+    }
+
+    /// The operation that writes a value; none if it comes from the features.
+    pub(crate) fn writer(&self, value: ValueId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.writes == value)
+    }
+}
