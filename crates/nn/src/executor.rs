@@ -129,6 +129,9 @@ impl<K: Kernels> Executor<K> {
         gradient: &mut [K::R],
         mut passed: impl FnMut(&mut Flat<K::R>, usize),
     ) {
+        for range in &self.plans[plan].untouched {
+            gradient[range.clone()].fill(K::R::ZERO);
+        }
         for index in (0..self.plans[plan].nodes.len()).rev() {
             let Plan { nodes, purpose, places, .. } = &self.plans[plan];
             let Some(back) = &places[index].back else { continue };
@@ -158,9 +161,9 @@ impl<K: Kernels> Executor<K> {
         let Plan { nodes, places, .. } = &plans[plan];
         let (node, place) = (&nodes[index], &places[index]);
         let back = place.back.as_ref().expect("an operation on the way back");
-        let own_weights = if by_rows { 0..0 } else { node.weights.clone() };
-        let [dweights, dbias] =
-            gradient.get_disjoint_mut([own_weights, node.bias.clone()]).expect("parameters do not overlap");
+        let own_weights = if by_rows || node.is_frozen { 0..0 } else { node.weights.clone() };
+        let own_bias = if node.is_frozen { 0..0 } else { node.bias.clone() };
+        let [dweights, dbias] = gradient.get_disjoint_mut([own_weights, own_bias]).expect("parameters do not overlap");
         let BackPlaces { scratch, kept, dy, dx, weights: of_weights, bias: of_bias, .. } = back;
         let written = [&place.aux, scratch, dy, &dx[0], &of_weights.apart, &of_bias.apart].map(Clone::clone);
         let ([aux, scratch, dy, dx, weights_apart, bias_apart], more_dx, kept) =
@@ -252,6 +255,10 @@ impl<K: Kernels> Executor<K> {
             if self.poison {
                 bury(&mut self.arena, &self.plans[plan], self.plans[plan].moment_back(index));
             }
+        }
+        for range in &self.plans[plan].untouched {
+            gradient[range.clone()].fill(K::R::ZERO);
+            taker.take(parameters.part_mut(range.clone()), &mut gradient[range.clone()], range.clone());
         }
         Ok(loss)
     }

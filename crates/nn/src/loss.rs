@@ -51,6 +51,8 @@ pub enum Loss {
     Poisson,
     /// mean of t y
     Wasserstein,
+    /// mean of exp(y₀ − y₁) over all pairs of an output whose target is 0 and one whose target is 1 (Zhang and Zhou 2006)
+    MultiLabel,
     /// A loss of another crate.
     Custom(NamedLoss),
 }
@@ -83,7 +85,7 @@ impl PartialEq for NamedLoss {
 
 impl Loss {
     /// Every loss of this crate, for tests and listings.
-    pub const ALL: [Loss; 15] = [
+    pub const ALL: [Loss; 16] = [
         Loss::CrossEntropy,
         Loss::SparseCrossEntropy,
         Loss::BinaryCrossEntropy,
@@ -99,6 +101,7 @@ impl Loss {
         Loss::KlDivergence,
         Loss::Poisson,
         Loss::Wasserstein,
+        Loss::MultiLabel,
     ];
 
     /// A loss of another crate.
@@ -190,12 +193,32 @@ impl Loss {
                 (y - t * ln, R::ONE - t * slope)
             }),
             Loss::Wasserstein => each(slope, &|t, y| (mean * t * y, mean * t)),
+            Loss::MultiLabel => multi_label(target, output, slope),
             Loss::Custom(NamedLoss { found, .. }) => {
                 let loss = found.as_deref().expect("a network resolves its losses when it is made");
                 R::custom_row(loss, target, output, slope)
             }
         }
     }
+}
+
+/// An output counts as wanted if its target is above a half. Where all or none are, each is held against 0.
+fn multi_label<R: Real>(target: &[R], output: &[R], slope: &mut [R]) -> R {
+    let half = R::of(0.5);
+    let wanted = target.iter().filter(|t| **t > half).count();
+    let others = target.len() - wanted;
+    let sum = |is_wanted: bool, sign: R| {
+        let of = target.iter().zip(output).filter(|(t, _)| (**t > half) == is_wanted);
+        of.fold(R::ZERO, |sum, (_, y)| sum + (sign * *y).exp())
+    };
+    // Σ over pairs of exp(y₀ − y₁) is the product of both sums.
+    let below = if others == 0 { R::ONE } else { sum(false, R::ONE) };
+    let above = if wanted == 0 { R::ONE } else { sum(true, -R::ONE) };
+    let scale = R::ONE / R::of((others.max(1) * wanted.max(1)) as f64);
+    for ((t, y), s) in target.iter().zip(output).zip(slope) {
+        *s = if *t > half { -scale * below * (-*y).exp() } else { scale * above * y.exp() };
+    }
+    scale * below * above
 }
 
 /// The logarithm of an output that must be positive, and its slope. What is 0 or below, where there is none, is pushed

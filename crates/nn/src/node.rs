@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub running: Range<usize>,
     /// Done to what comes out, in the same pass; identity where nothing was fused.
     pub activation: Activation,
+    /// Whether nothing of it is learned.
+    pub is_frozen: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +54,11 @@ pub(crate) enum Op {
         positions: usize,
         epsilon: f32,
         decay: f32,
+    },
+    /// The same with the running statistics, whatever is in the batch.
+    FixedNorm {
+        channels: usize,
+        epsilon: f32,
     },
     Dropout {
         rate: f32,
@@ -203,6 +210,6 @@ impl Node {
     }
 
     pub(crate) fn is_trained(&self) -> bool {
-        !self.weights.is_empty() || !self.bias.is_empty()
+        !self.is_frozen && (!self.weights.is_empty() || !self.bias.is_empty())
     }
 }

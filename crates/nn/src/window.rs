@@ -24,6 +24,8 @@ pub(crate) enum Misfit {
     Zero(&'static str),
     /// The image is smaller than the window; the least size that would do.
     TooSmall([usize; 2]),
+    /// Pixels are left over that no window sees.
+    LeftOver([usize; 2]),
 }
 
 impl Window {
@@ -62,6 +64,16 @@ impl Window {
             after: total.map(|t| t - t / 2),
             out: [0, 1].map(|d| (size[d].saturating_add(total[d]) - reach[d]) / stride[d] + 1),
         })
+    }
+
+    /// The same, if every pixel is seen by a window.
+    pub(crate) fn strict(self) -> Result<Self, Misfit> {
+        let size = [self.height, self.width];
+        let left = [0, 1].map(|d| {
+            let reach = (self.kernel[d] - 1) * self.dilation[d] + 1;
+            (size[d] + self.before[d] + self.after[d] - reach) % self.stride[d]
+        });
+        if left == [0, 0] { Ok(self) } else { Err(Misfit::LeftOver(left)) }
     }
 
     /// Numbers of one image that goes in.

@@ -25,6 +25,9 @@ pub struct Settings {
     /// How gradients become updates. Default: `sgd` with a rate of 0.001.
     #[serde(deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
     pub updater: Option<Updater>,
+    /// How gradients of biases become updates. Default: as those of weights.
+    #[serde(deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub bias_updater: Option<Updater>,
     /// Stands in for the updater's own rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learning_rate: Option<Schedule>,
@@ -43,6 +46,9 @@ pub struct Settings {
     /// What is done to the gradient before the updater. Default: `none`.
     #[serde(deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
     pub gradient_normalisation: Option<GradientNormalisation>,
+    /// Whether the layer stays as it is: nothing of it is learned, and it works as when predicting. Default: no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<bool>,
     /// What weights must hold after every update. Default: nothing.
     #[serde(deserialize_with = "table::optional_list", skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Vec<Constraint>>,
@@ -50,19 +56,21 @@ pub struct Settings {
 
 impl Settings {
     /// All keys, for splitting a table and for suggestions.
-    pub const KEYS: [&'static str; 13] = [
+    pub const KEYS: [&'static str; 15] = [
         "name",
         "after",
         "activation",
         "weight_init",
         "bias_init",
         "updater",
+        "bias_updater",
         "learning_rate",
         "l1",
         "l2",
         "weight_decay",
         "dropout",
         "gradient_normalisation",
+        "frozen",
         "constraints",
     ];
 
@@ -78,6 +86,11 @@ impl Settings {
             weight_init: self.weight_init.clone().or(defaults.weight_init.clone()),
             bias_init: self.bias_init.or(defaults.bias_init),
             updater: self.updater.clone().or(defaults.updater.clone()),
+            // As with the rate below.
+            bias_updater: self.bias_updater.clone().or(match self.updater {
+                Some(_) => None,
+                None => defaults.bias_updater.clone(),
+            }),
             // A layer's own updater brings its own rate: the network's rate was meant for the network's updater.
             learning_rate: self.learning_rate.clone().or(match self.updater {
                 Some(_) => None,
@@ -88,6 +101,7 @@ impl Settings {
             weight_decay: self.weight_decay.or(defaults.weight_decay),
             dropout: self.dropout.or(defaults.dropout),
             gradient_normalisation: self.gradient_normalisation.or(defaults.gradient_normalisation),
+            frozen: self.frozen.or(defaults.frozen),
             constraints: self.constraints.clone().or(defaults.constraints.clone()),
         }
     }
@@ -119,6 +133,7 @@ impl Settings {
         let of_parts = (self.activation.and_then(Activation::problem))
             .or_else(|| self.weight_init.as_ref().and_then(WeightInit::problem))
             .or_else(|| self.updater.as_ref().and_then(Updater::problem))
+            .or_else(|| self.bias_updater.as_ref().and_then(Updater::problem))
             .or_else(|| self.learning_rate.as_ref().and_then(rate));
         if of_parts.is_some() {
             return of_parts;
@@ -142,12 +157,14 @@ impl Settings {
             self.weight_init.is_some(),
             self.bias_init.is_some(),
             self.updater.is_some(),
+            self.bias_updater.is_some(),
             self.learning_rate.is_some(),
             self.l1.is_some(),
             self.l2.is_some(),
             self.weight_decay.is_some(),
             self.dropout.is_some(),
             self.gradient_normalisation.is_some(),
+            self.frozen.is_some(),
             self.constraints.is_some(),
         ];
         Self::KEYS.into_iter().zip(set).filter_map(|(key, is_set)| is_set.then_some(key))
@@ -194,6 +211,18 @@ macro_rules! settings_setters {
             #[must_use]
             pub fn updater(mut self, updater: crate::Updater) -> Self {
                 self.$field.updater = Some(updater);
+                self
+            }
+            /// How gradients of biases become updates.
+            #[must_use]
+            pub fn bias_updater(mut self, updater: crate::Updater) -> Self {
+                self.$field.bias_updater = Some(updater);
+                self
+            }
+            /// Leaves it as it is: nothing of it is learned, and it works as when predicting.
+            #[must_use]
+            pub fn frozen(mut self) -> Self {
+                self.$field.frozen = Some(true);
                 self
             }
             /// Stands in for the updater's own rate.

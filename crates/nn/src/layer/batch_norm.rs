@@ -17,7 +17,10 @@ pub(super) fn build(config: &BatchNorm, builder: &mut Builder<'_>) -> Result<(),
     };
     let mean = builder.running("mean", channels, 0.0);
     let variance = builder.running("variance", channels, 1.0);
-    let op = Op::BatchNorm { channels, positions, epsilon, decay };
+    let op = match builder.is_frozen() {
+        true => Op::FixedNorm { channels, epsilon },
+        false => Op::BatchNorm { channels, positions, epsilon, decay },
+    };
     builder.push_with(op, builder.shape, gain, shift, mean.start..variance.end);
     builder.activate();
     Ok(())

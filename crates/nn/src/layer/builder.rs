@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::joining;
 use super::wiring::{self, Origin};
+use crate::Updater;
 use crate::config::{LayerConfig, NetworkConfig, Settings, nearest};
 use crate::graph::{Graph, Head, Input, ValueId};
 use crate::network::{LayerInfo, Parameter, Start};
@@ -108,7 +109,7 @@ impl<'a> Builder<'a> {
                     | LayerConfig::Output(_)
             );
             if weighted || layer.settings().dropout.is_some() {
-                self.push(Op::Dropout { rate }, self.shape);
+                self.drop_numbers(rate);
             }
         }
         Ok(())
@@ -212,7 +213,20 @@ impl<'a> Builder<'a> {
     ) {
         let (layer, input, activation) = (self.index, self.graph.values[reads[0]].shape, Activation::Identity);
         let writes = self.graph.add(output, copies);
-        self.graph.nodes.push(Node { layer, op, reads, writes, input, output, weights, bias, running, activation });
+        let is_frozen = self.is_frozen();
+        self.graph.nodes.push(Node {
+            layer,
+            op,
+            reads,
+            writes,
+            input,
+            output,
+            weights,
+            bias,
+            running,
+            activation,
+            is_frozen,
+        });
         (self.value, self.shape) = (writes, output);
     }
 
@@ -270,18 +284,25 @@ impl<'a> Builder<'a> {
         let begin = self.parameter_count();
         let range = begin..begin + shape.iter().product::<usize>();
         let settings = &self.settings;
-        let only_weights = |value: Option<f32>| if weights { value.unwrap_or(0.0) } else { 0.0 };
+        let is_frozen = settings.frozen == Some(true);
+        let only_weights = |value: Option<f32>| if weights && !is_frozen { value.unwrap_or(0.0) } else { 0.0 };
+        // The network's rate was meant for the network's updater.
+        let (updater, learning_rate) = match (&start, &settings.bias_updater) {
+            _ if is_frozen => (Updater::Noop, None),
+            (Start::Constant(_), Some(own)) if name == "bias" => (own.clone(), None),
+            _ => (settings.updater.clone().unwrap_or_default(), settings.learning_rate.clone()),
+        };
         let segment = Segment {
             range: range.clone(),
             layer: self.index,
             outputs: *shape.last().expect("a parameter has a dimension"),
-            updater: settings.updater.clone().unwrap_or_default(),
-            learning_rate: settings.learning_rate.clone(),
+            updater,
+            learning_rate,
             l1: only_weights(settings.l1),
             l2: only_weights(settings.l2),
             weight_decay: only_weights(settings.weight_decay),
-            normalisation: settings.gradient_normalisation.unwrap_or_default(),
-            constraints: if weights { settings.constraints.clone().unwrap_or_default() } else { Vec::new() },
+            normalisation: settings.gradient_normalisation.filter(|_| !is_frozen).unwrap_or_default(),
+            constraints: settings.constraints.clone().filter(|_| weights && !is_frozen).unwrap_or_default(),
         };
         let name = format!("{}.{name}", self.name);
         self.parameters.push((Parameter { name, shape, range: range.clone(), layer: self.index, start }, segment));
@@ -324,7 +345,25 @@ impl<'a> Builder<'a> {
         self.activate_with(self.settings.activation.unwrap_or_default());
     }
 
+    /// Whether the layer stays as it is: then it works in training as when predicting.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.settings.frozen == Some(true)
+    }
+
+    /// Adds dropout, unless the layer is frozen.
+    pub(super) fn drop_numbers(&mut self, rate: f32) {
+        if !self.is_frozen() {
+            self.push(Op::Dropout { rate }, self.shape);
+        }
+    }
+
     pub(super) fn activate_with(&mut self, activation: Activation) {
+        let activation = match activation {
+            Activation::RandomRelu { lower, upper } if self.is_frozen() => {
+                Activation::LeakyRelu { alpha: (lower + upper) / 2.0 }
+            }
+            other => other,
+        };
         if activation != Activation::Identity {
             self.push(Op::Activation(activation), self.shape);
         }
@@ -345,8 +384,14 @@ impl<'a> Builder<'a> {
         stride: [usize; 2],
         dilation: [usize; 2],
         padding: crate::config::Padding,
+        is_strict: bool,
     ) -> Result<Window, Error> {
-        Window::new(self.image()?, kernel, stride, dilation, padding).map_err(|misfit| match misfit {
+        let window = Window::new(self.image()?, kernel, stride, dilation, padding);
+        let window = if is_strict { window.and_then(Window::strict) } else { window };
+        window.map_err(|misfit| match misfit {
+            Misfit::LeftOver([rows, columns]) => self.misfit(format!(
+                "an image whose pixels are all seen, as it is `strict`; {rows} rows and {columns} columns are left over"
+            )),
             Misfit::Zero(name) => self.wrong(format!("`{name}` must be at least 1 in both directions")),
             Misfit::TooSmall([height, width]) => self
                 .misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1])),

@@ -6,7 +6,7 @@ use crate::{Error, Fan, Shape};
 
 pub(super) fn build(config: &Conv2d, builder: &mut Builder<'_>) -> Result<(), Error> {
     let &Conv2d { filters, kernel, stride, dilation, groups, .. } = config;
-    let window = builder.window(kernel, stride, dilation, config.padding)?;
+    let window = builder.window(kernel, stride, dilation, config.padding, config.strict)?;
     convolve("weight", window, filters, groups, config.bias, builder)?;
     builder.activate();
     Ok(())
@@ -15,7 +15,7 @@ pub(super) fn build(config: &Conv2d, builder: &mut Builder<'_>) -> Result<(), Er
 /// So many filters for every channel, which see nothing of the others.
 pub(super) fn depthwise(config: &DepthwiseConv2d, builder: &mut Builder<'_>) -> Result<(), Error> {
     let &DepthwiseConv2d { multiplier, kernel, stride, dilation, .. } = config;
-    let window = builder.window(kernel, stride, dilation, config.padding)?;
+    let window = builder.window(kernel, stride, dilation, config.padding, config.strict)?;
     let filters = of_channels(window, multiplier, builder)?;
     convolve("weight", window, filters, window.channels, config.bias, builder)?;
     builder.activate();
@@ -25,10 +25,10 @@ pub(super) fn depthwise(config: &DepthwiseConv2d, builder: &mut Builder<'_>) -> 
 /// The same without a bias, and then every filter over the channels of single pixels.
 pub(super) fn separable(config: &SeparableConv2d, builder: &mut Builder<'_>) -> Result<(), Error> {
     let &SeparableConv2d { filters, multiplier, kernel, stride, dilation, .. } = config;
-    let window = builder.window(kernel, stride, dilation, config.padding)?;
+    let window = builder.window(kernel, stride, dilation, config.padding, config.strict)?;
     let between = of_channels(window, multiplier, builder)?;
     convolve("depth_weight", window, between, window.channels, false, builder)?;
-    let window = builder.window([1, 1], [1, 1], [1, 1], Padding::Valid)?;
+    let window = builder.window([1, 1], [1, 1], [1, 1], Padding::Valid, false)?;
     convolve("weight", window, filters, 1, config.bias, builder)?;
     builder.activate();
     Ok(())

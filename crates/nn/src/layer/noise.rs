@@ -14,6 +14,7 @@ pub(super) fn build(noise: Noise, builder: &mut Builder<'_>) -> Result<(), Error
     };
     match wrong {
         Some(message) => Err(builder.wrong(message)),
+        None if builder.is_frozen() => Ok(()),
         None => {
             builder.push(Op::Noise(noise), builder.shape);
             Ok(())

@@ -5,7 +5,7 @@ use crate::node::Op;
 
 pub(super) fn build(config: &Subsampling, builder: &mut Builder<'_>) -> Result<(), Error> {
     let stride = config.stride.unwrap_or(config.kernel);
-    let window = builder.window(config.kernel, stride, config.dilation, config.padding)?;
+    let window = builder.window(config.kernel, stride, config.dilation, config.padding, config.strict)?;
     check(config.pool, builder)?;
     // Which cell won a maximum is kept in 16 bits.
     if config.kernel[0].saturating_mul(config.kernel[1]) > usize::from(u16::MAX) {

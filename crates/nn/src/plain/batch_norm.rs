@@ -61,3 +61,25 @@ pub(super) fn backward<R: Real>(channels: usize, positions: usize, pass: &mut Ba
         }
     }
 }
+
+/// The same with the running statistics. Aux holds γ/√(variance + ε).
+pub(super) fn forward_fixed<R: Real>(channels: usize, epsilon: f32, pass: &mut Forward<'_, R>) {
+    for c in 0..channels {
+        let (mean, variance) = (pass.running[c], pass.running[channels + c]);
+        let gain = pass.weights.get(c).copied().unwrap_or(R::ONE);
+        let scale = gain / (variance + R::of(f64::from(epsilon))).sqrt();
+        let shift = pass.bias.get(c).copied().unwrap_or(R::ZERO);
+        if let Some(kept) = pass.aux.get_mut(c) {
+            *kept = scale;
+        }
+        for at in (c..pass.x.len()).step_by(channels) {
+            pass.y[at] = (pass.x[at] - mean) * scale + shift;
+        }
+    }
+}
+
+pub(super) fn backward_fixed<R: Real>(channels: usize, pass: &mut Backward<'_, R>) {
+    for (dx, dy) in pass.dx.chunks_exact_mut(channels).zip(pass.dy.chunks_exact(channels)) {
+        dx.iter_mut().zip(dy).zip(&*pass.aux).for_each(|((dx, dy), scale)| *dx = *dy * *scale);
+    }
+}

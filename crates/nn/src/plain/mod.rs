@@ -50,6 +50,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
                 ..Needs::default()
             }
         }
+        Op::FixedNorm { channels, .. } => Needs { aux: *channels, ..Needs::default() },
         Op::Dropout { .. } | Op::ZeroPad { .. } => Needs::default(),
         Op::Activation(activation) => Needs {
             keeps_x: !activation.slope_from_output() && *activation != Activation::Softmax,
@@ -90,6 +91,7 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::BatchNorm { channels, positions, epsilon, decay } => {
             batch_norm::forward(*channels, *positions, *epsilon, *decay, pass);
         }
+        Op::FixedNorm { channels, epsilon } => batch_norm::forward_fixed(*channels, *epsilon, pass),
         Op::Dropout { rate } => dropout::forward(*rate, pass),
         Op::Activation(activation) => activation::forward(*activation, node.input.channels(), pass),
         Op::Lrn { channels, k, n, alpha, beta } => lrn::forward(*channels, [*k, *alpha, *beta], *n, pass),
@@ -129,6 +131,7 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::Pool { window, pool } => pool::backward(window, *pool, pass),
         Op::GlobalPool { positions, channels, pool } => global_pool::backward(*positions, *channels, *pool, pass),
         Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, pass),
+        Op::FixedNorm { channels, .. } => batch_norm::backward_fixed(*channels, pass),
         Op::Dropout { rate } => dropout::backward(*rate, pass),
         Op::Activation(activation) => activation::backward(*activation, node.input.channels(), pass),
         Op::Lrn { channels, n, alpha, beta, .. } => lrn::backward(*channels, [*alpha, *beta], *n, pass),

@@ -122,6 +122,8 @@ pub(crate) struct Plan {
     pub places: Vec<Places>,
     pub heads: Vec<HeadPlaces>,
     pub inputs: Vec<InputPlace>,
+    /// Parameters that no backward pass says anything of.
+    pub untouched: Vec<Range<usize>>,
     pub arena: usize,
     pub marks: usize,
     /// By time: the ranges that nobody will read any more once that moment is over.
@@ -140,7 +142,20 @@ impl Plan {
         let lowered = if lowering.fused { Lowered::fused(graph) } else { Lowered::plain(graph) };
         let rows = |node: &Node| examples * graph.values[node.writes].copies;
         let needs = lowered.graph.nodes.iter().map(|node| needs(node, rows(node))).collect();
-        Planner::new(lowered, examples, purpose, needs).plan(lowering.shared_memory)
+        let mut plan = Planner::new(lowered, examples, purpose, needs).plan(lowering.shared_memory);
+        plan.untouched = plan.find_untouched(network);
+        plan
+    }
+
+    fn find_untouched(&self, network: &Network) -> Vec<Range<usize>> {
+        let passes =
+            self.nodes.iter().zip(&self.places).filter(|(node, places)| places.back.is_some() && node.is_trained());
+        let touched: Vec<Range<usize>> =
+            passes.flat_map(|(node, _)| [node.weights.clone(), node.bias.clone()]).collect();
+        let is_touched =
+            |range: &Range<usize>| touched.iter().any(|own| own.start <= range.start && range.end <= own.end);
+        let ranges = network.parameters().iter().map(|parameter| parameter.range.clone());
+        ranges.filter(|range| !is_touched(range)).collect()
     }
 
     /// When the backward pass of an operation is.

@@ -74,6 +74,7 @@ impl Planner {
                 .map(|input| InputPlace { value: at.range(values[input.value]), columns: input.columns.clone() })
                 .collect(),
             nodes: lowered.graph.nodes,
+            untouched: Vec::new(),
             arena: at.len(),
             marks,
             dead_after: at.dead_after(),
@@ -230,9 +231,12 @@ impl Planner {
 
     fn slopes_of_parameters(&mut self, index: usize, of: impl Fn(&Node) -> &Range<usize>) -> Slopes<Buffer> {
         let own = of(&self.nodes()[index]);
-        let uses = |i: usize| i != index && self.runs_back(i) && of(&self.nodes()[i]) == own;
-        let is_written = !own.is_empty() && (index..self.nodes().len()).any(uses);
-        let are_final = own.is_empty() || !(0..index).any(uses);
+        let is_trained = |i: usize| self.runs_back(i) && self.nodes()[i].is_trained();
+        let uses = |i: usize| i != index && is_trained(i) && of(&self.nodes()[i]) == own;
+        // What is frozen has a gradient, which nobody wants.
+        let is_frozen = self.nodes()[index].is_frozen;
+        let is_written = !own.is_empty() && (is_frozen || (index..self.nodes().len()).any(uses));
+        let are_final = !is_frozen && (own.is_empty() || !(0..index).any(uses));
         let (len, moment) = (if is_written { own.len() } else { 0 }, self.moment_back(index));
         Slopes { apart: self.arena.ask(len, moment..moment + 1), are_final }
     }

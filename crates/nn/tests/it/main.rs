@@ -2,6 +2,7 @@
 
 mod conformance;
 mod factors;
+mod freezing;
 mod gradient_check;
 mod graphs;
 mod networks;

@@ -84,6 +84,15 @@ fn graphs_with_ways_around() {
 }
 
 #[test]
+fn layers_that_are_frozen() {
+    compare(
+        r#"{"seed": 3, "input": {"feed_forward": 40}, "l2": 0.01, "updater": {"adam": {"learning_rate": 0.01}}, "layers": [
+            {"dense": {"units": 50, "activation": "relu", "frozen": true}}, {"dense": {"units": 60, "activation": "tanh"}},
+            {"dense": {"units": 30, "frozen": true}}, {"output": {"units": 4, "activation": "softmax"}}]}"#,
+    );
+}
+
+#[test]
 fn norms_and_constraints_are_seen_whole() {
     compare(
         r#"{"seed": 3, "input": {"feed_forward": 80}, "updater": {"sgd": {"learning_rate": 0.1}},

@@ -22,6 +22,9 @@ pub struct Conv2d {
     /// How far apart the filter's cells are.
     #[serde(default = "ones")]
     pub dilation: [usize; 2],
+    /// Whether an image of which a window would not see every pixel is refused.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub strict: bool,
     /// Channels and filters are cut into so many groups that do not see each other.
     #[serde(default = "unit")]
     pub groups: usize,
@@ -51,6 +54,9 @@ pub struct DepthwiseConv2d {
     /// How far apart the filter's cells are.
     #[serde(default = "ones")]
     pub dilation: [usize; 2],
+    /// Whether an image of which a window would not see every pixel is refused.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub strict: bool,
     /// Whether each filter has a bias.
     #[serde(default = "yes")]
     pub bias: bool,
@@ -79,6 +85,9 @@ pub struct SeparableConv2d {
     /// How far apart the filter's cells are.
     #[serde(default = "ones")]
     pub dilation: [usize; 2],
+    /// Whether an image of which a window would not see every pixel is refused.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub strict: bool,
     /// Whether each filter has a bias.
     #[serde(default = "yes")]
     pub bias: bool,
@@ -149,6 +158,7 @@ impl DepthwiseConv2d {
             kernel,
             stride: ones(),
             padding: Padding::Valid,
+            strict: false,
             dilation: ones(),
             bias: true,
             settings: Settings::default(),
@@ -175,6 +185,13 @@ impl DepthwiseConv2d {
         self.padding = padding;
         self
     }
+
+    /// Refuses images of which a window would not see every pixel.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
 }
 
 impl SeparableConv2d {
@@ -186,6 +203,7 @@ impl SeparableConv2d {
             kernel,
             stride: ones(),
             padding: Padding::Valid,
+            strict: false,
             dilation: ones(),
             bias: true,
             settings: Settings::default(),
@@ -203,6 +221,13 @@ impl SeparableConv2d {
     #[must_use]
     pub fn padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
+        self
+    }
+
+    /// Refuses images of which a window would not see every pixel.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
         self
     }
 }
@@ -258,6 +283,9 @@ pub struct Subsampling {
     /// How far apart the window's cells are.
     #[serde(default = "ones")]
     pub dilation: [usize; 2],
+    /// Whether an image of which a window would not see every pixel is refused.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub strict: bool,
     /// What every layer may have.
     #[serde(skip)]
     pub settings: Settings,
@@ -307,6 +335,10 @@ pub struct ZeroPadding {
     pub settings: Settings,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_not(strict: &bool) -> bool {
+    !strict
+}
 fn ones() -> [usize; 2] {
     [1, 1]
 }
@@ -347,6 +379,7 @@ impl Conv2d {
             kernel,
             stride: ones(),
             padding: Padding::Valid,
+            strict: false,
             dilation: ones(),
             groups: 1,
             bias: true,
@@ -381,6 +414,13 @@ impl Conv2d {
         self.groups = groups;
         self
     }
+
+    /// Refuses images of which a window would not see every pixel.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
 }
 
 impl Subsampling {
@@ -397,7 +437,7 @@ impl Subsampling {
     /// Windows of this height and width, which do not overlap.
     pub fn new(pool: Pool, kernel: [usize; 2]) -> Self {
         let settings = Settings::default();
-        Self { pool, kernel, stride: None, padding: Padding::Valid, dilation: ones(), settings }
+        Self { pool, kernel, stride: None, padding: Padding::Valid, dilation: ones(), strict: false, settings }
     }
 
     /// How far the window moves.
@@ -411,6 +451,13 @@ impl Subsampling {
     #[must_use]
     pub fn padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
+        self
+    }
+
+    /// Refuses images of which a window would not see every pixel.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
         self
     }
 }

@@ -213,10 +213,10 @@ kinds! {
 }
 
 /// Settings of layers without weights.
-const OF_ALL: &[&str] = &["name", "after", "dropout"];
+const OF_ALL: &[&str] = &["name", "after", "dropout", "frozen"];
 
 /// Settings of what only joins and cuts values.
-const OF_JOINTS: &[&str] = &["name", "after"];
+const OF_JOINTS: &[&str] = &["name", "after", "frozen"];
 
 impl LayerConfig {
     /// What is set here and means nothing to this kind of layer, if anything.
@@ -231,7 +231,7 @@ impl LayerConfig {
             | LayerConfig::Output(_)
             | LayerConfig::Custom(_) => return None,
             LayerConfig::PRelu(_) => {
-                &["name", "after", "dropout", "updater", "learning_rate", "gradient_normalisation"]
+                &["name", "after", "dropout", "frozen", "updater", "learning_rate", "gradient_normalisation"]
             }
             LayerConfig::Subsampling(_)
             | LayerConfig::GlobalPooling(_)
@@ -240,13 +240,20 @@ impl LayerConfig {
             | LayerConfig::Upsampling2d(_)
             | LayerConfig::Cropping2d(_)
             | LayerConfig::SpaceToDepth(_) => OF_ALL,
-            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) => {
-                &["name", "after", "dropout", "activation", "updater", "learning_rate", "gradient_normalisation"]
-            }
+            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) => &[
+                "name",
+                "after",
+                "dropout",
+                "frozen",
+                "activation",
+                "updater",
+                "learning_rate",
+                "gradient_normalisation",
+            ],
             // What has `function` needs no second word for it.
             LayerConfig::Activation(ActivationLayer { function: Some(_), .. }) => OF_ALL,
             LayerConfig::BatchNorm(_) | LayerConfig::Activation(_) | LayerConfig::Loss(_) => {
-                &["name", "after", "dropout", "activation"]
+                &["name", "after", "dropout", "frozen", "activation"]
             }
             LayerConfig::Dropout(_)
             | LayerConfig::SpatialDropout(_)

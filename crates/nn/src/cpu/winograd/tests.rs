@@ -112,6 +112,7 @@ impl Case {
         let node = Node {
             reads: vec![0],
             writes: 1,
+            is_frozen: false,
             layer: 0,
             op: Op::Conv2d(self.conv),
             input: Shape::Image { height: w.height, width: w.width, channels: w.channels },

@@ -43,6 +43,21 @@ fn zero_padding_agrees_with_pytorch() {
 }
 
 #[test]
+fn other_convolutions_agree_with_pytorch() {
+    agree_with_pytorch("more_convolutions.json");
+}
+
+#[test]
+fn layers_over_images_and_rows_agree_with_pytorch() {
+    agree_with_pytorch("more_layers.json");
+}
+
+#[test]
+fn graphs_agree_with_pytorch() {
+    agree_with_pytorch("graphs.json");
+}
+
+#[test]
 fn output_layers_agree_with_pytorch() {
     agree_with_pytorch("output.json");
 }

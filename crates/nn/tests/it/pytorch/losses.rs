@@ -5,7 +5,7 @@ use paceline_nn::Loss;
 use super::case::agree_with_pytorch;
 
 /// What PyTorch does not have.
-const OURS_ALONE: [Loss; 3] = [Loss::Mape, Loss::Msle, Loss::Wasserstein];
+const OURS_ALONE: [Loss; 4] = [Loss::Mape, Loss::Msle, Loss::Wasserstein, Loss::MultiLabel];
 
 #[test]
 fn losses_agree_with_pytorch() {
