@@ -170,7 +170,8 @@ impl Network {
     pub fn targets_of(&self, width: usize) -> Option<Vec<Range<usize>>> {
         let columns = self.graph.target_columns();
         if columns.is_empty() {
-            return (width == self.output().len()).then(|| vec![0..width]);
+            let all = 0..width;
+            return (width == self.output().len()).then(|| vec![all]);
         }
         let (full, short) = TargetColumns::row_lengths(&columns);
         (width == full || width == short).then(|| columns.iter().map(|columns| columns.range(width)).collect())

@@ -25,7 +25,7 @@ pub(super) enum Closing {
     /// The last state is judged.
     JudgesTheLast,
     /// The model is written.
-    Exports(Option<Scores>),
+    Exports(Box<Option<Scores>>),
     /// That the run has ended is being published.
     Ends(Box<(Exported, Option<Scores>)>),
 }
@@ -162,7 +162,7 @@ impl Term {
         let prefers_best = !is_best && self.judging.comes_to_best();
         let keeps_best = is_best && self.judging.keeps_best();
         self.ask(host, Operation::Export { state, progress, prefers_best, keeps_best });
-        self.closing = Some(Closing::Exports(scores));
+        self.closing = Some(Closing::Exports(Box::new(scores)));
     }
 
     /// The model stands. The run is over when everybody can know it.
@@ -172,6 +172,7 @@ impl Term {
         host: &mut dyn MasterHost,
     ) -> Result<(), ClusterError> {
         let Some(Closing::Exports(scores)) = self.closing.take() else { return Ok(()) };
+        let scores = *scores;
         let mut exported = match exported {
             Ok(exported) => exported,
             Err(error) => {

@@ -20,12 +20,12 @@ impl NetworkConfig {
     /// With all ends stated in full, unless one makes no sense; and what was assumed of each, by layer.
     pub(crate) fn settled(mut self) -> Result<(Self, Vec<Assumed>), Error> {
         let mut assumed = vec![Assumed::default(); self.layers.len()];
-        for index in 0..self.layers.len() {
+        for (index, assumed) in assumed.iter_mut().enumerate() {
             let before = self.before(index).and_then(|layer| own_activation(layer, &self));
             let refuse = |kind: &str, message: String| Err(Error::Layer { index, kind: kind.into(), message });
             match &mut self.layers[index] {
                 LayerConfig::Output(output) => {
-                    assumed[index] = output.settle();
+                    *assumed = output.settle();
                     if let Some(problem) = misfit(output.activation_of(), output.loss.as_ref(), Some(output.units)) {
                         return refuse("output", problem);
                     }

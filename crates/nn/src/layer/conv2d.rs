@@ -88,7 +88,7 @@ fn convolve(
     if filters == 0 {
         return Err(builder.wrong("`filters` must be at least 1".into()));
     }
-    if groups == 0 || filters % groups != 0 || window.channels % groups != 0 {
+    if groups == 0 || !filters.is_multiple_of(groups) || !window.channels.is_multiple_of(groups) {
         let message = format!(
             "`groups = {groups}` must divide both its {filters} filters and the {} channels that come in",
             window.channels

@@ -74,7 +74,7 @@ pub(super) fn stack(builder: &mut Builder<'_>) -> Result<(), Error> {
 pub(super) fn unstack(config: &Unstack, builder: &mut Builder<'_>) -> Result<(), Error> {
     let &Unstack { index, of, .. } = config;
     let copies = builder.copies();
-    if of == 0 || index >= of || copies % of != 0 {
+    if of == 0 || index >= of || !copies.is_multiple_of(of) {
         return Err(builder.wrong(format!(
             "expected `index` below `of`, and `of` as many as were stacked or a part of them ({copies}), found {index} of {of}"
         )));

@@ -35,7 +35,7 @@ fn names(config: &NetworkConfig) -> Result<Vec<(String, Origin)>, Error> {
     if let Some((twice, _)) = names
         .iter()
         .enumerate()
-        .find_map(|(at, name)| names[..at].iter().find(|before| before.0 == name.0).map(|before| before.clone()))
+        .find_map(|(at, name)| names[..at].iter().find(|before| before.0 == name.0).cloned())
     {
         return Err(Error::Config { path: "inputs".into(), message: format!("the name `{twice}` is there twice") });
     }

@@ -10,7 +10,7 @@ pub(super) fn forward<R: Real>(op: ElementWiseOp, pass: &mut Forward<'_, R>) {
         let both = pass.y.iter_mut().zip(x);
         match op {
             ElementWiseOp::Add | ElementWiseOp::Average => both.for_each(|(y, x)| *y += *x),
-            ElementWiseOp::Subtract => both.for_each(|(y, x)| *y = *y - *x),
+            ElementWiseOp::Subtract => both.for_each(|(y, x)| *y -= *x),
             ElementWiseOp::Product => both.for_each(|(y, x)| *y *= *x),
             // A number that is none comes through.
             ElementWiseOp::Max => both.for_each(|(y, x)| *y = if *x <= *y { *y } else { *x }),
@@ -28,7 +28,7 @@ pub(super) fn backward<R: Real>(op: ElementWiseOp, pass: &mut Backward<'_, R>) {
         let (x, y) = (pass.kept.get(at), pass.y);
         let others: Vec<&[R]> = (0..operands).filter(|other| *other != at).map(|other| pass.kept.get(other)).collect();
         let (dx, dy) = pass.slope(at);
-        let both = dx.iter_mut().zip(&*dy);
+        let both = dx.iter_mut().zip(dy);
         match op {
             ElementWiseOp::Add => both.for_each(|(dx, dy)| *dx = *dy),
             ElementWiseOp::Subtract if at == 0 => both.for_each(|(dx, dy)| *dx = *dy),
