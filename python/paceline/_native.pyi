@@ -8,6 +8,7 @@ __all__ = [
     "__version__",
     "ArrowColumn",
     "Error",
+    "LAYER_KINDS",
     "Model",
     "Network",
     "Run",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 __version__: str
+LAYER_KINDS: list[str]
 
 class Error(Exception): ...
 class SettingError(Error): ...

@@ -34,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<failure::Error>())?;
     module.add("SettingError", module.py().get_type::<failure::SettingError>())?;
+    module.add("LAYER_KINDS", paceline::nn::config::LayerConfig::KINDS)?;
     module.add_class::<source::Source>()?;
     module.add_class::<network::Network>()?;
     module.add_class::<run::Run>()?;

@@ -191,7 +191,12 @@ impl Model {
             }
             (None, Some(targets)) => {
                 let values = targets.as_slice()?.to_vec();
-                (TargetShape::Values { names: self.names.clone() }, Targets::Values { width, values })
+                let width = values.len() / (outputs.len() / width.max(1)).max(1);
+                let names = match width == self.names.len() {
+                    true => self.names.clone(),
+                    false => (0..width).map(|column| column.to_string()).collect(),
+                };
+                (TargetShape::Values { names }, Targets::Values { width, values })
             }
             _ => return Err(SettingError::new_err("expected either labels or targets")),
         };
@@ -200,7 +205,9 @@ impl Model {
         let classes = self.names.len().max(2) as u32;
         let fits = match &targets {
             Targets::Classes(labels) => labels.len() == rows && labels.iter().all(|label| *label < classes),
-            Targets::Values { values, .. } => values.len() == outputs.len(),
+            Targets::Values { width, values } => {
+                values.len() == rows * width && self.file.network.targets_of(*width).is_some()
+            }
             Targets::None => false,
         };
         let weighs = |weights: &Vec<f32>| {

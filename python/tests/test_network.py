@@ -1,5 +1,6 @@
 import pickle
 
+import numpy as np
 import pytest
 
 import paceline as pl
@@ -39,3 +40,33 @@ def test_what_is_wrong_with_a_network_is_said_when_it_is_made(make, told) -> Non
     with pytest.raises(pl.SettingError) as raised:
         make()
     assert told in str(raised.value)
+
+
+def test_every_kind_of_layer_has_a_builder() -> None:
+    missing = [kind for kind in pl._native.LAYER_KINDS if kind != "custom" and not hasattr(pl.layers, kind)]
+    assert missing == []
+
+
+def test_a_graph_with_two_inputs_and_two_ends_learns() -> None:
+    layers = [
+        pl.layers.dense(16, activation="tanh", after="left", name="l"),
+        pl.layers.dense(16, activation="tanh", after="right", name="r"),
+        pl.layers.element_wise("add", ["l", "r"], name="both"),
+        pl.layers.output(3, after="both", name="kind"),
+        pl.layers.output(1, after=["both", "r"], name="size"),
+    ]
+    inputs = {"left": pl.feed_forward(3), "right": pl.feed_forward(2)}
+    network = pl.Network(layers, inputs=inputs, seed=1, updater=pl.adam(0.02))
+    assert (network.inputs, network.outputs) == (5, 4)
+    assert pl.Network.from_json(network.to_json()) == network
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(300, 5)).astype(np.float32)
+    kind, size = x[:, :3].argmax(axis=1), x[:, 3] + 2 * x[:, 4]
+    y = np.stack([kind, size], axis=1).astype(np.float32)
+    model = pl.Trainer(network, epochs=40, batch=20).fit((x, y)).model
+    scores = model.evaluate((x, y))
+    assert scores["outputs"]["kind"]["accuracy"] > 0.95
+    assert scores["outputs"]["size"]["r2"] > 0.95
+    assert model.output_names == ["kind.0", "kind.1", "kind.2", "size"]
+    outputs = model.outputs(x)
+    assert (outputs[:, :3].argmax(axis=1) == kind).mean() > 0.95

@@ -93,8 +93,22 @@ impl Network {
     /// The same, judged by the mean squared error if no loss was stated: what suits targets that are numbers, not classes.
     #[must_use]
     pub fn for_values(mut self) -> Self {
-        for head in 0..self.graph.heads.len() {
-            self.judge_values(head);
+        (0..self.graph.heads.len()).for_each(|head| self.judge_values(head));
+        self
+    }
+
+    /// The same for a row of so many targets, which may hold the number of a class for an end that tells classes apart.
+    #[must_use]
+    pub fn for_targets(mut self, width: usize) -> Self {
+        let columns = self.graph.target_columns();
+        let (full, short) = TargetColumns::row_lengths(&columns);
+        if full == short || width != short {
+            return self.for_values();
+        }
+        for head in 0..columns.len() {
+            if !self.graph.heads[head].loss.is_of_classes() {
+                self.judge_values(head);
+            }
         }
         self
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
 use paceline_model::{Batch, Model};
 use paceline_nn::evaluation::Thresholds;
-use paceline_nn::{Engine, ModelFile, Registry};
+use paceline_nn::{Engine, ModelFile, OutputInfo, Registry};
 
 use crate::run::resume::read_extra;
 use crate::run::trainer::fits_features;
@@ -60,6 +60,14 @@ impl SavedModel {
     pub fn output_names(&self) -> Vec<String> {
         use paceline_data::SchemaTarget;
         let outputs = self.file.network.output().len();
+        if self.file.network.outputs().count() > 1 {
+            // Of several ends each has its name, with a number where it has several outputs.
+            let of = |output: OutputInfo<'_>| match output.columns.len() {
+                1 => vec![output.name.to_owned()],
+                several => (0..several).map(|at| format!("{}.{at}", output.name)).collect(),
+            };
+            return self.file.network.outputs().flat_map(of).collect();
+        }
         let mut names = match self.schema.as_ref().map(|s| &s.target) {
             Some(SchemaTarget::Classes { names, .. }) => names.clone(),
             Some(SchemaTarget::Values { columns }) => columns.clone(),

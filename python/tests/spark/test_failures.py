@@ -52,8 +52,14 @@ def kill(found: Callable[[Any], list[int]], spark: Any) -> Callable[[], None]:
 def ended_well(fitted: Fitted, exported: Exported, epochs: int) -> None:
     finished = [event for event in fitted.events if event.kind == "finished"]
     assert len(finished) == 1 and finished[0]["examples"] == epochs * exported.rows, "each example of each epoch once"
-    steps = [event["iteration"] for event in fitted.events if event.kind == "step"]
-    assert steps == sorted(steps), "steps are never counted twice"
+    last = 0
+    for event in fitted.events:
+        if event.kind == "rolled_back":
+            # The only copy of what was counted last was on the executor that is gone: it is told, and done again.
+            last = 0
+        if event.kind == "step":
+            assert event["iteration"] > last, "steps are never counted twice"
+            last = event["iteration"]
 
 
 def trainer(network: pl.Network, epochs: int, mode: str = "sync") -> pl.Trainer:

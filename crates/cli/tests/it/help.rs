@@ -34,7 +34,7 @@ fn every_command_explains_its_options() {
         (&["data", "inspect"], &["<SOURCE>", "--cache", "--offline"]),
         (&["data", "export"], &["<SOURCE>", "<FOLDER>", "--format", "idx", "csv"]),
         (&["model"], &["show"]),
-        (&["model", "show"], &["<MODEL>", "--json"]),
+        (&["model", "show"], &["<MODEL>", "--json", "--svg <FILE>"]),
         (&["status"], &["<ADDR>", "--token-file", "--json", "--watch"]),
         (&["doctor"], &["--cache", "--offline"]),
     ];

@@ -32,10 +32,8 @@ fn is_end(layer: &LayerConfig) -> bool {
 fn names(config: &NetworkConfig) -> Result<Vec<(String, Origin)>, Error> {
     let inputs = config.inputs.iter().enumerate().map(|(at, input)| (input.name.clone(), Origin::Input(at)));
     let mut names: Vec<(String, Origin)> = inputs.collect();
-    if let Some((twice, _)) = names
-        .iter()
-        .enumerate()
-        .find_map(|(at, name)| names[..at].iter().find(|before| before.0 == name.0).cloned())
+    if let Some((twice, _)) =
+        names.iter().enumerate().find_map(|(at, name)| names[..at].iter().find(|before| before.0 == name.0).cloned())
     {
         return Err(Error::Config { path: "inputs".into(), message: format!("the name `{twice}` is there twice") });
     }

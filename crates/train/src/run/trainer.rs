@@ -44,8 +44,8 @@ impl Trainer {
     /// A run of this network over this data.
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
-        let network = match train.shape().targets {
-            TargetShape::Values { .. } => network.for_values(),
+        let network = match &train.shape().targets {
+            TargetShape::Values { names } => network.for_targets(names.len()),
             TargetShape::Classes { .. } | TargetShape::None => network,
         };
         options.check()?;
