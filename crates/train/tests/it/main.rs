@@ -3,6 +3,7 @@
 mod custom;
 mod deal;
 mod dump;
+mod earlier_models;
 mod early_stopping;
 mod inference;
 mod job;
