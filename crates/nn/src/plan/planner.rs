@@ -115,7 +115,8 @@ impl Planner {
 
     /// Whether the gradient of an operation's weights may be computed by rows.
     fn has_rows(&self, index: usize) -> bool {
-        self.needs[index].has_rows && self.lowered.graph.has_rows(&self.nodes()[index])
+        let node = &self.nodes()[index];
+        self.needs[index].has_rows && node.is_trained() && self.lowered.graph.has_rows(node)
     }
 
     /// Whether others are shown what went in, and the slope of what came out.
