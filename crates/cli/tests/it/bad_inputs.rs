@@ -156,7 +156,7 @@ fn a_misspelt_key_is_refused_with_its_line_and_the_nearest_key() {
     let cases = [
         ("batch = 2", "bach = 2", "`job.toml`, line 3: in `data`: unknown key `bach`; did you mean `batch`?"),
         ("[network]", "[netwrok]", "`job.toml`, line 5: unknown key `netwrok`; did you mean `network`?"),
-        ("input ", "inputs ", "`job.toml`, line 6: unknown key `inputs`; did you mean `input`?"),
+        ("input ", "imput ", "`job.toml`, line 6: unknown key `imput`; did you mean `input`?"),
         ("units = 3", "unit = 3", "`job.toml`, line 8: layer 0 (dense): unknown key `unit`; did you mean `units`?"),
         ("\"relu\"", "\"rleu\"", "line 8: layer 0 (dense): `activation`: unknown name `rleu`; did you mean `relu`?"),
         ("{ output", "{ ouptut", "line 9: layer 1 (ouptut): there is no such kind of layer; did you mean `output`?"),
