@@ -59,7 +59,7 @@ test-spark:
 	cd python/tests/spark && $(SPARKS)/bin/python -m pytest --ignore=test_connect.py
 	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
 
-# The two above in one environment and in less time, for CI: a wheel that is built fast, the package, and that fits on the newest Spark
+# The two above in one environment and in less time: a wheel that is built fast, the package, and that fits on the newest Spark
 # are exact.
 BINDINGS = $(CURDIR)/target/bindings/bin/python
 test-bindings:
