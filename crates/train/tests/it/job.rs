@@ -186,5 +186,5 @@ fn missing_tables_and_keys_are_named() {
     assert!(error("[data]\ntrain = \"digits:\"\n").contains("missing table `network`"));
     assert!(error("[data]\n[network]\n").contains("missing key `train`"));
     let error = error("[data]\ntrain = \"digits:\"\n[network]\nlayers = []\n");
-    assert!(error.contains("missing key `input`"), "{error}");
+    assert!(error.contains("expected either `input`, or a list of `inputs`"), "{error}");
 }
