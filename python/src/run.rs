@@ -82,7 +82,7 @@ impl Run {
         let job = Job { cores, ..Job::from_text(job, true, name, "the job", &[]).map_err(of_train)? };
         let begins = begins(start, take)?;
         let trainer = py.detach(|| {
-            let trainer = job.trainer(output, found, &open)?;
+            let trainer = job.phased(output, found, &open)?;
             match &begins {
                 Some((model, take)) => trainer.begin_with(model, *take),
                 None => Ok(trainer),

@@ -76,6 +76,7 @@ impl World {
             stops_on_poison: false,
             overlap: self.faults.overlap,
             data: (self.placing == Placing::Everywhere).then_some(DATA),
+            goes_on: false,
         };
         MasterSetup {
             text: job(),

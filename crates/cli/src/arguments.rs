@@ -403,6 +403,12 @@ pub(crate) enum Model {
         /// Draw the network as a picture into this file (SVG)
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
+        /// Draw what the units of a layer look for into this file (PNG): its weights over the image that goes in
+        #[arg(long, value_name = "FILE")]
+        filters: Option<PathBuf>,
+        /// The layer that is drawn, by its name or index [default: the one that was pretrained, or the first with weights]
+        #[arg(long, value_name = "NAME", requires = "filters")]
+        layer: Option<String>,
     },
 }
 

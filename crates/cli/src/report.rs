@@ -188,6 +188,14 @@ fn line(event: &Event, epochs: u64) -> String {
             let more: String = more.iter().map(|told| format!(", {told}")).collect();
             format!("epoch {epoch}/{epochs}: test loss {:.4}{more}", scores.score())
         }
+        Event::Phase { phase, of, layer } => match layer {
+            Some(layer) => format!("phase {phase} of {of}: layer `{layer}` learns what goes into it"),
+            None => format!("phase {phase} of {of}: the network learns as a whole"),
+        },
+        Event::PhaseEnded { phase, of, score, seconds, .. } => {
+            let error = if score.is_nan() { String::new() } else { format!("reconstruction error {score:.4}, ") };
+            format!("phase {phase} of {of} is over: {error}{seconds:.1} s")
+        }
         Event::Listening { address, join, status, .. } => {
             let join = join.as_ref().map_or_else(|| address.clone(), |join| format!("'{join}'"));
             let status = status.as_ref().map(|at| format!("\nits state: paceline status {at}")).unwrap_or_default();

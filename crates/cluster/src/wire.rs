@@ -61,6 +61,9 @@ impl std::fmt::Display for Version {
 /// The kind of all frames that carry words.
 const KIND: u16 = 1;
 
+/// Says in the settings of a job which phase of it is meant.
+const PHASE: &str = "pretrain.phase=";
+
 /// The job as the master read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobText {
@@ -80,12 +83,35 @@ impl JobText {
         serde_json::to_string(self).expect("words can be written")
     }
 
-    /// What differs from a job that was published, if anything does.
+    /// The same job, of which only this phase is meant.
+    #[must_use]
+    pub fn of_phase(mut self, number: usize) -> Self {
+        self.settings.push(format!("{PHASE}{number}"));
+        self
+    }
+
+    /// The phase that is meant; 0 if the job has only one.
+    pub fn phase(&self) -> usize {
+        let told = self.settings.iter().rev().find_map(|setting| setting.strip_prefix(PHASE));
+        told.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// The phase of a job that was published.
+    pub fn published_phase(published: &str) -> usize {
+        serde_json::from_str::<JobText>(published).map_or(0, |job| job.phase())
+    }
+
+    /// The settings that hold for all phases.
+    fn lasting_settings(&self) -> Vec<&String> {
+        self.settings.iter().filter(|setting| !setting.starts_with(PHASE)).collect()
+    }
+
+    /// What differs from a job that was published, if anything but the phase does.
     pub fn differs(&self, published: &str) -> Option<String> {
         let Ok(other) = serde_json::from_str::<JobText>(published) else {
             return Some("its job cannot be read".into());
         };
-        if self.settings != other.settings {
+        if self.lasting_settings() != other.lasting_settings() {
             let of = |settings: &[String]| match settings {
                 [] => "none".to_owned(),
                 some => some.join(" "),

@@ -6,7 +6,7 @@ use paceline_model::PartitionId;
 
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
-use crate::{Error, NormaliserKind, Partitions, Schema, Source, digits, idx, mnist, table};
+use crate::{Error, NormaliserKind, Partitions, Schema, Source, Subset, digits, idx, mnist, table};
 
 /// A partition that somebody has.
 #[derive(Clone)]
@@ -99,14 +99,27 @@ impl OpenOptions {
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
 /// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
+///
+/// `?examples=1000&seed=7` behind all but `idx:`, `partitions:` and `given:` takes so many examples, drawn by the seed.
 pub fn open(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    let spec = Spec::parse(spec)?;
+    let mut spec = Spec::parse(spec)?;
+    let sample = spec.take_sample()?;
+    let source = open_whole(&spec, options)?;
+    match sample {
+        Some((examples, seed)) => Ok(Arc::new(Subset::drawn(source, examples, seed)?)),
+        None => Ok(source),
+    }
+}
+
+fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     match spec.scheme {
         "mnist" => {
+            spec.expect_no_options()?;
             expect_name("part of `mnist:`", spec.rest, &["train", "test"])?;
             Ok(Arc::new(mnist::open(spec.rest == "train", &options.fetch())?))
         }
         "digits" => {
+            spec.expect_no_options()?;
             expect_name("part of `digits:`", spec.rest, &["", "train", "test"])?;
             digits::open(spec.rest)
         }
@@ -165,6 +178,32 @@ mod tests {
         assert_eq!(open("given:own", &options).map(|source| source.examples()).ok(), Some(3));
         let error = open("given:other", &options).err().expect("there is none").to_string();
         assert!(error.contains("`given:other`"), "{error}");
+    }
+
+    #[test]
+    fn some_examples_of_a_source_are_drawn_by_a_seed() {
+        let indices = |spec: &str| {
+            let source = open(spec, &OpenOptions::default()).expect("digits are built in");
+            let all: Vec<u64> = (0..source.examples() as u64).collect();
+            let mut batch = paceline_model::Batch::empty();
+            source.read(&all, &mut batch).expect("they can be read");
+            batch.indices
+        };
+        let drawn = indices("digits:?examples=100&seed=7");
+        assert_eq!(drawn.len(), 100);
+        assert_eq!(drawn, indices("digits:?seed=7&examples=100"));
+        assert_ne!(drawn, indices("digits:?examples=100"));
+        assert!(drawn.is_sorted() && drawn.windows(2).all(|pair| pair[0] != pair[1]));
+        let message = |spec| open(spec, &OpenOptions::default()).err().expect(spec).to_string();
+        for (spec, part) in [
+            ("digits:?examples=0", "at least 1"),
+            ("digits:?examples=many", "a number"),
+            ("digits:?examples=5000", "at most 1797"),
+            ("digits:?seed=1", "`examples=N`"),
+            ("digits:train?exmaples=3", "did you mean `examples`?"),
+        ] {
+            assert!(message(spec).contains(part), "{}", message(spec));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The grammar of a source specification: `scheme:rest`, and for tables and shards `csv:path?key=value&key=value`.
+//! The grammar of a source specification: `scheme:rest`, and where a scheme has options `csv:path?key=value&key=value`.
 
 use crate::Error;
 use crate::suggestion::{Suggestion, listed};
@@ -31,9 +31,9 @@ impl<'a> Spec<'a> {
             let nearest = Suggestion::nearest(scheme, SCHEMES);
             return Err(unknown(Suggestion(nearest.0.map(|name| format!("{name}:{rest}")))));
         }
-        // File names of other schemes may hold a question mark; only tables have options.
+        // File names of other schemes may hold a question mark.
         let (rest, query) = match scheme {
-            "csv" | "shards" => rest.rsplit_once('?').unwrap_or((rest, "")),
+            "csv" | "shards" | "mnist" | "digits" => rest.rsplit_once('?').unwrap_or((rest, "")),
             _ => (rest, ""),
         };
         let mut options = Vec::new();
@@ -45,6 +45,42 @@ impl<'a> Spec<'a> {
             options.push((key, percent_decoded(value)));
         }
         Ok(Self { scheme, rest, options })
+    }
+}
+
+impl Spec<'_> {
+    /// Takes out how many examples are wanted, and the seed that they are drawn by.
+    pub(crate) fn take_sample(&mut self) -> Result<Option<(usize, u64)>, Error> {
+        let mut take = |name: &'static str| match self.options.iter().position(|(key, _)| *key == name) {
+            None => Ok(None),
+            Some(at) => {
+                let (_, value) = self.options.remove(at);
+                let number: Option<u64> = value.parse().ok();
+                let wrong =
+                    || Error::BadSetting { setting: name, expected: "a number".into(), found: format!("`{value}`") };
+                number.map(Some).ok_or_else(wrong)
+            }
+        };
+        let (examples, seed) = (take("examples")?, take("seed")?);
+        match (examples, seed) {
+            (Some(0), _) => {
+                Err(Error::BadSetting { setting: "examples", expected: "at least 1".into(), found: "0".into() })
+            }
+            (Some(examples), seed) => Ok(Some((examples as usize, seed.unwrap_or(0)))),
+            (None, None) => Ok(None),
+            (None, Some(seed)) => {
+                let expected = "`examples=N` beside it, which are drawn by it".into();
+                Err(Error::BadSetting { setting: "seed", expected, found: format!("`seed={seed}` alone") })
+            }
+        }
+    }
+
+    /// Fails if there are options, which only tables and shards have.
+    pub(crate) fn expect_no_options(&self) -> Result<(), Error> {
+        match self.options.first() {
+            None => Ok(()),
+            Some((key, _)) => expect_name("option of a source", key, &["examples", "seed"]),
+        }
     }
 }
 

@@ -31,6 +31,19 @@ impl Subset {
         Ok(Self { source, indices, order, room: Mutex::new(Vec::new()) })
     }
 
+    /// So many examples, drawn by a seed, in the order of the source.
+    pub fn drawn(source: Arc<dyn Source>, examples: usize, seed: u64) -> Result<Self, Error> {
+        let all = source.examples();
+        if examples > all {
+            let expected = format!("at most {all}, as many as there are");
+            return Err(Error::BadSetting { setting: "examples", expected, found: examples.to_string() });
+        }
+        let chance = Permutation::new(all as u64, seed);
+        let mut indices: Vec<u64> = (0..examples as u64).map(|at| chance.at(at)).collect();
+        indices.sort_unstable();
+        Self::of(source, indices)
+    }
+
     /// The first `examples` examples, or all if there are fewer.
     pub fn first(source: Arc<dyn Source>, examples: usize) -> Self {
         let examples = examples.min(source.examples()) as u64;

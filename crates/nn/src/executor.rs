@@ -8,8 +8,8 @@ use crate::factors::Packed;
 use crate::graph::TargetColumns;
 use crate::node::Node;
 use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
-use crate::plain::judge;
-use crate::plan::{BackPlaces, HeadPlaces, InputPlace, Lowering, Plan, Purpose, Sum};
+use crate::plain::{judge, push};
+use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Plan, Purpose, Sum};
 use crate::{Network, Real};
 
 /// How operations are carried out.
@@ -265,7 +265,7 @@ impl<K: Kernels> Executor<K> {
 
     pub(crate) fn plan_to_learn(&mut self, batch: &Batch, purpose: Purpose) -> Result<usize, Error> {
         check(&self.network, batch)?;
-        if matches!(batch.targets, Targets::None) {
+        if matches!(batch.targets, Targets::None) && self.network.wants_targets() {
             let expected = "something to learn from".into();
             return Err(Error::BadBatch { what: "targets", expected, found: "none".into() });
         }
@@ -285,7 +285,7 @@ impl<K: Kernels> Executor<K> {
         idle.copy_from_slice(running);
         let sum = self.forward(plan, batch, parameters, &mut idle);
         self.idle_running = idle;
-        let known = !matches!(batch.targets, Targets::None);
+        let known = !matches!(batch.targets, Targets::None) || !self.network.wants_targets();
         let loss = known.then(|| Loss { sum, weight: f64::from(batch.weight()) });
         let Self { plans, arena, outputs, .. } = self;
         match &plans[plan].heads[..] {
@@ -342,11 +342,19 @@ impl<K: Kernels> Executor<K> {
             }
         }
         let mut sum = 0.0;
-        for HeadPlaces { judged, logits, output, scratch, dz, sum: adds } in &plan.heads {
+        for HeadPlaces { judged, logits, against, output, scratch, dz, sum: adds } in &plan.heads {
             let written = [output.clone(), dz.clone(), scratch.clone()];
+            let read = [logits.clone(), against.clone()];
             let ([y, dz, scratch], _, z) =
-                arena.parts(written, &[], std::slice::from_ref(logits)).unwrap_or_else(|| fall_back(plan.nodes.len()));
-            sum += judge(judged, batch, z.get(0), y, dz, scratch);
+                arena.parts(written, &[], &read).unwrap_or_else(|| fall_back(plan.nodes.len()));
+            sum += judge(judged, batch, [z.get(0), z.get(1)], y, dz, scratch);
+            adds.iter().for_each(|adds| add_up(arena, adds, plan.nodes.len()));
+        }
+        for ForcePlaces { kind, value, dz, sum: adds } in plan.forces.iter().filter(|force| !force.dz.is_empty()) {
+            let ([dz], _, z) = arena
+                .parts([dz.clone()], &[], std::slice::from_ref(value))
+                .unwrap_or_else(|| fall_back(plan.nodes.len()));
+            push(*kind, batch, z.get(0), dz);
             adds.iter().for_each(|adds| add_up(arena, adds, plan.nodes.len()));
         }
         if *poison {
@@ -443,6 +451,9 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
         && weights.len() != rows
     {
         return bad("weights", rows.to_string(), weights.len().to_string());
+    }
+    if !network.wants_targets() {
+        return Ok(());
     }
     let columns = network.graph.target_columns();
     if !columns.is_empty() {

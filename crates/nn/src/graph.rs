@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::node::Node;
+use crate::node::{Node, Unit};
 use crate::{Loss, Shape};
 
 /// The number of a value in its graph.
@@ -35,6 +35,21 @@ pub(crate) struct Head {
     pub loss: Loss,
     /// What its loss counts among those of others.
     pub weight: f32,
+    /// What it is compared with, if that is a value and not the target of the example.
+    pub against: Option<ValueId>,
+}
+
+/// A slope that a value is given besides those of the heads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Force {
+    pub value: ValueId,
+    pub kind: ForceKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ForceKind {
+    /// That of the free energy of hidden units, by what they are given.
+    Energy { unit: Unit, sign: f32 },
 }
 
 /// Where the targets of one of several heads are in a row of targets. A row has a number for every output of every head, or is short
@@ -67,6 +82,7 @@ pub(crate) struct Graph {
     /// In an order in which each reads only what was written before it.
     pub nodes: Vec<Node>,
     pub heads: Vec<Head>,
+    pub forces: Vec<Force>,
 }
 
 impl Graph {
@@ -109,6 +125,29 @@ impl Graph {
             starts.windows(2).any(|pair| pair[0] == pair[1])
         };
         twice(trained().map(|node| &node.weights).collect()) || twice(trained().map(|node| &node.bias).collect())
+    }
+
+    /// Whether anything is compared with the targets of examples.
+    pub(crate) fn wants_targets(&self) -> bool {
+        self.heads.iter().any(|head| head.against.is_none())
+    }
+
+    /// The values that are judged, compared with or pushed: what the operations are there for.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = ValueId> {
+        let judged = self.heads.iter().flat_map(|head| [Some(head.value), head.against]).flatten();
+        judged.chain(self.forces.iter().map(|force| force.value))
+    }
+
+    /// Leaves out the operations that no end needs.
+    pub(crate) fn prune(&mut self) {
+        let mut is_needed = vec![false; self.values.len()];
+        self.ends().for_each(|value| is_needed[value] = true);
+        for node in self.nodes.iter().rev() {
+            if is_needed[node.writes] {
+                node.reads.iter().for_each(|read| is_needed[*read] = true);
+            }
+        }
+        self.nodes.retain(|node| is_needed[node.writes]);
     }
 
     /// The operation that writes a value; none if it comes from the features.

@@ -191,6 +191,11 @@ impl Network {
         (width == full || width == short).then(|| columns.iter().map(|columns| columns.range(width)).collect())
     }
 
+    /// Whether it learns from targets; one that is pretrained learns from features alone.
+    pub fn wants_targets(&self) -> bool {
+        self.graph.wants_targets()
+    }
+
     /// The loss at the end; at the first, if it has several.
     pub fn loss(&self) -> &Loss {
         &self.graph.heads[0].loss

@@ -113,6 +113,33 @@ pub(crate) enum Op {
     /// A weight and a bias for every number.
     Weigh,
     Transposed(Transposed),
+    /// y = x Wᵀ, with the weights of a dense operation from `outputs` to `inputs`.
+    TiedDense {
+        inputs: usize,
+        outputs: usize,
+    },
+    AddBias,
+    /// What units are that are given this, drawn by chance; when predicting, what they are on average. Nothing is learned through it.
+    Sample {
+        unit: Unit,
+        /// Which draw of its layer it is.
+        draw: u64,
+    },
+}
+
+/// A unit of a Boltzmann machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Binary,
+    /// The chance that a binary unit is on.
+    Chance,
+    Gaussian,
+    Linear,
+    Rectified,
+    /// One of a row is on.
+    OneOf,
+    /// The chance of each of a row.
+    Chances,
 }
 
 /// A transposed convolution.
@@ -139,6 +166,8 @@ pub(crate) enum Noise {
     Factor { rate: f32 },
     /// Plus normal numbers of mean 0.
     Added { deviation: f32 },
+    /// Numbers become 0.
+    Masked { rate: f32 },
     /// Numbers are dropped so that mean and variance stay.
     Alpha { rate: f32 },
 }

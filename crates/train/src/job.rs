@@ -7,6 +7,7 @@ use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::pretrain::{Phase, PretrainConfig};
 use crate::sync::cores;
 use crate::{Error, Mode, TrainOptions, Trainer};
 
@@ -24,6 +25,12 @@ pub struct Job {
     pub network: NetworkConfig,
     /// How.
     pub options: TrainOptions,
+    /// How layers are pretrained before that, if they are.
+    pub pretrain: Option<PretrainConfig>,
+    /// Which of the phases of a job this is, if it is one.
+    pub phase: Option<Phase>,
+    /// The data that the normaliser is fitted to, if that is not what is learned from: all phases treat features alike.
+    pub fitted_to: Option<String>,
     /// Whether it says neither workers nor a mode: then one process spreads each step over its cores.
     pub is_spread: bool,
     /// The cores that it spreads them over; all that the process may use if not set.
@@ -56,7 +63,7 @@ pub enum IfFound {
     Overwrite,
 }
 
-const SECTIONS: [&str; 3] = ["data", "network", "train"];
+const SECTIONS: [&str; 4] = ["data", "network", "pretrain", "train"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
@@ -146,7 +153,7 @@ impl Job {
         // Where a key stands in the file; only TOML keeps track of it.
         let line = |section: &str, key: &str| if is_json { None } else { find_line(text, section, key) };
         if let Some(unknown) = sections.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
-            let message = format!("unknown field `{unknown}`, expected one of `data`, `network`, `train`");
+            let message = format!("unknown field `{unknown}`, expected one of `data`, `network`, `pretrain`, `train`");
             return Err(wrong(line("", unknown), explain(&message, &[])));
         }
         let refused =
@@ -177,6 +184,22 @@ impl Job {
             };
             wrong(at.or_else(|| line("", "network")), error.to_string())
         })?;
+        let (pretrain, phase) = match sections.remove("pretrain") {
+            None | Some(Value::Null) => (None, None),
+            Some(Value::Object(table)) => {
+                let table = table.into_iter().filter(|(_, value)| !value.is_null()).collect();
+                let (read, phase) = PretrainConfig::read(table, &network).map_err(|(path, message)| {
+                    let (above, key) = path.rsplit_once('.').unwrap_or(("", &path));
+                    let section = format!("pretrain.{above}");
+                    let line = line(section.trim_end_matches('.'), key).or_else(|| line("", "pretrain"));
+                    wrong(line, message)
+                })?;
+                (Some(read), phase)
+            }
+            Some(other) => {
+                return Err(wrong(line("", "pretrain"), format!("in `pretrain`: expected a table, found {other}")));
+            }
+        };
         if !has_seed {
             options.seed = network.seed;
         }
@@ -187,9 +210,28 @@ impl Job {
             (true, false) if options.workers != 1 => options.mode = Mode::Sync,
             _ => {}
         }
-        let job = Self { name: name.into(), data, network, options, is_spread: !has_workers && !has_mode, cores: None };
+        let is_spread = !has_workers && !has_mode;
+        let job = Self {
+            name: name.into(),
+            data,
+            network,
+            options,
+            pretrain,
+            phase: None,
+            fitted_to: None,
+            is_spread,
+            cores: None,
+        };
         job.validate().map_err(refused)?;
-        Ok(job)
+        let Some(phase) = phase else { return Ok(job) };
+        let mut phases = job.phases();
+        match phase.checked_sub(1).filter(|at| *at < phases.len()) {
+            Some(at) => Ok(phases.swap_remove(at)),
+            None => {
+                let message = format!("`pretrain.phase`: expected one of the {} phases, found {phase}", phases.len());
+                Err(wrong(line("pretrain", "phase"), message))
+            }
+        }
     }
 
     /// How one process trains it.
@@ -246,7 +288,10 @@ impl Job {
         // Shapes first: a wrong network should not wait for a download.
         let network = Network::with_registry(self.network.clone(), &Registry::default())?;
         let (train, test) = self.sources(open_options)?;
-        let trainer = Trainer::new(network, train, options)?;
+        let mut trainer = Trainer::new(network, train, options)?;
+        if let Some(spec) = &self.fitted_to {
+            trainer.fitted_to = open(spec, open_options)?;
+        }
         match test {
             Some(test) => trainer.test(test),
             None => Ok(trainer),

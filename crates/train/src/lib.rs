@@ -19,6 +19,7 @@ mod inference;
 mod job;
 mod mode;
 mod options;
+mod pretrain;
 mod replica;
 mod run;
 mod saved;
@@ -36,6 +37,7 @@ pub use job::{DIGITS_JOB, DataConfig, IfFound, Job};
 pub use mode::Mode;
 pub use options::TrainOptions;
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
+pub use pretrain::{Phase, PretrainConfig, Pretraining};
 pub use replica::{
     Contributed, CoreReplica, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, Snapshot,
     adopt_into, snapshot_of, write_numbers, write_snapshot,
@@ -44,6 +46,7 @@ pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};
 pub use run::event::Event;
 pub use run::halt::Stop;
+pub use run::phases::{PhasedTrainer, phase_folder};
 pub use run::start_from::Take;
 pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;

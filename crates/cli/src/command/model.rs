@@ -1,17 +1,23 @@
+use std::path::Path;
+
 use anyhow::{Context, Result};
+use paceline::nn::{Filters, LayerInfo, ModelFile};
 use paceline::train::SavedModel;
 
 use super::say;
 use crate::arguments::Model;
 use crate::drawing;
-use crate::failure::{DONE, Exit};
+use crate::failure::{DONE, Exit, Misuse};
 
 pub(crate) fn run(command: &Model) -> Result<Exit> {
-    let Model::Show { model, json, svg } = command;
+    let Model::Show { model, json, svg, filters, layer } = command;
     let saved = SavedModel::load(model)?;
     if let Some(path) = svg {
         std::fs::write(path, drawing::svg(&saved.file.network))
             .with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    if let Some(path) = filters {
+        draw_filters(&saved.file, layer.as_deref(), path)?;
     }
     if *json {
         say(&saved.file.network.config().to_json())?;
@@ -66,4 +72,31 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
         say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
     }
     Ok(DONE)
+}
+
+/// Writes the pictures of a layer as one PNG.
+fn draw_filters(file: &ModelFile, layer: Option<&str>, path: &Path) -> Result<()> {
+    let network = &file.network;
+    let layers: &[LayerInfo] = network.layers();
+    let index = match layer {
+        Some(name) => {
+            let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
+            let unknown =
+                || Misuse(format!("there is no layer `{name}`; those of this model are {}", names.join(", ")));
+            names.iter().position(|known| *known == name).ok_or_else(unknown)?
+        }
+        None => {
+            let has_weights = || layers.iter().position(|layer| !layer.parameters.is_empty());
+            network.config().pretrains.or_else(has_weights).unwrap_or(0)
+        }
+    };
+    let (width, height, grey) = Filters::of(network, &file.state.parameters, index)?.grid();
+    let unwritten = || format!("cannot write `{}`", path.display());
+    let out = std::io::BufWriter::new(std::fs::File::create(path).with_context(unwritten)?);
+    let mut encoder = png::Encoder::new(out, width as u32, height as u32);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().with_context(unwritten)?;
+    writer.write_image_data(&grey).with_context(unwritten)?;
+    writer.finish().with_context(unwritten)
 }

@@ -45,7 +45,7 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         (false, true) => IfFound::Overwrite,
         (false, false) => IfFound::Refuse,
     };
-    let mut trainer = job.trainer(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
+    let mut trainer = job.phased(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }

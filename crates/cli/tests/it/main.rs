@@ -17,6 +17,7 @@ mod nan;
 mod paceline;
 mod partitions;
 mod predict;
+mod pretraining;
 mod resume;
 mod run_folder;
 mod start_from;

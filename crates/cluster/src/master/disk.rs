@@ -24,7 +24,7 @@ use crate::spool::BulkWriter;
 use crate::wire::Version;
 
 /// The model in the folder of a run.
-const MODEL: &str = "model.safetensors";
+pub(super) const MODEL: &str = "model.safetensors";
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
 /// Numbers of a model that are compared at a time.

@@ -53,6 +53,11 @@ impl Term {
         };
         let Some(member) = self.links.get(&link).copied() else {
             return match word {
+                // Whoever comes for the next phase comes too early: it tries again until that is there.
+                Word::Hello { .. } if self.ended.is_some() && self.setup.rules.goes_on => {
+                    host.links().close(link, "this phase of the run has ended, and the next one has not begun");
+                    Ok(())
+                }
                 Word::Hello { nonce, known_term, version, program, host: machine, purpose } => {
                     match self.refusal(known_term, version, &program, purpose) {
                         Some(reason) => {

@@ -228,7 +228,19 @@ impl MasterLoop {
             host.begin(Operation::Resign);
             return Err(ClusterError::OtherRun { what });
         }
+        let (found, own) = (JobText::published_phase(&record.job), self.setup.text.phase());
         match &record.stage {
+            // A later phase begins only when those before it have ended.
+            _ if found > own => {
+                host.begin(Operation::Resign);
+                return Ok(Some(Outcome { scores: None, stopped: false }));
+            }
+            RunStage::Ended { .. } if found < own => self.begin_anew(host)?,
+            RunStage::Running | RunStage::Trained if found < own => {
+                host.begin(Operation::Resign);
+                let what = format!("its phase {found} has not ended, and phase {own} is to begin");
+                return Err(ClusterError::OtherRun { what });
+            }
             RunStage::Ended { model, .. } if !Planted::BeginsAnEndedRunAgain.is(self.setup.planted) => {
                 host.begin(Operation::Resign);
                 host.tell(&Event::AlreadyEnded { model: model.clone() });

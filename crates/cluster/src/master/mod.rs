@@ -5,6 +5,7 @@
 //! - [`run_master`]: makes a loop and its surroundings, and drives it to its end.
 //! - `master_loop`: from standing by to the end. `term`: what it does while it leads. `hearing`: what comes over links.
 //!   `saving`: how a checkpoint comes to stand. `ending`, `judging`: how the run comes to its end.
+//! - `phases`: a job whose layers are pretrained is several runs, one after the other.
 //! - `telling`, `tally`, `board`: what people hear and see of it.
 //! - `leading`, `storage`: how it comes to lead, and what proves that all masters of a run see the same folder.
 //! - `host`: what the loop needs of the world around it. `surroundings`: the real one, with `disk`.
@@ -17,6 +18,7 @@ pub(crate) mod host;
 pub(crate) mod judging;
 mod leading;
 pub(crate) mod master_loop;
+mod phases;
 mod saving;
 mod storage;
 mod surroundings;
@@ -33,7 +35,7 @@ use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
 use paceline_nn::ModelFile;
-use paceline_train::{Event, Job, Scores, Stop, Take};
+use paceline_train::{Event, Job, Scores, Stop, Take, Trainer};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
@@ -114,28 +116,71 @@ const IDENTITY: &str = "identity";
 /// Orders of operators that may wait; more are refused.
 const ORDERS_WAITING: usize = 16;
 
-/// Leads the run of a job to its end.
+/// Leads the run of a job to its end: phase after phase, if its layers are pretrained.
 pub fn run_master(
-    mut text: JobText,
+    text: JobText,
     options: &LeadOptions,
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
     let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
-    let mut trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
-    if let Some((model, take)) = &options.begin_with {
-        let of_workers = trainer.fit_normaliser()?;
-        trainer = trainer.begin_with(model, *take)?;
-        if trainer.fit_normaliser()? != of_workers {
-            return Err(ClusterError::OtherNormaliser);
-        }
+    let phases = job.phases();
+    match &phases[..] {
+        [only] => run_phase(text, ToLead::of(only, options)?, stop, tell),
+        several => phases::run_all(&text, several, options, stop, tell),
     }
+}
+
+/// One phase of a run, and how it is led.
+struct ToLead<'a> {
+    options: &'a LeadOptions,
+    listen: String,
+    /// Where its state is shown.
+    status: Option<String>,
+    /// Where its model and checkpoints go.
+    folder: PathBuf,
+    trainer: Trainer,
+    restarts: bool,
+    /// Whether another phase follows.
+    goes_on: bool,
+}
+
+impl<'a> ToLead<'a> {
+    fn of(job: &Job, options: &'a LeadOptions) -> Result<Self, ClusterError> {
+        let trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
+        let trainer = match &options.begin_with {
+            Some((model, take)) => beginning_with(trainer, model, *take)?,
+            None => trainer,
+        };
+        let (listen, status, folder) = (options.listen.clone(), options.status.clone(), options.output.clone());
+        Ok(Self { options, listen, status, folder, trainer, restarts: options.restarts, goes_on: false })
+    }
+}
+
+/// Begins with what a model has learned. Workers must treat features as it was trained with.
+fn beginning_with(trainer: Trainer, model: &ModelFile, take: Take) -> Result<Trainer, ClusterError> {
+    let of_workers = trainer.fit_normaliser()?;
+    let trainer = trainer.begin_with(model, take)?;
+    if trainer.fit_normaliser()? != of_workers {
+        return Err(ClusterError::OtherNormaliser);
+    }
+    Ok(trainer)
+}
+
+/// Leads one phase to its end.
+fn run_phase(
+    mut text: JobText,
+    leading: ToLead<'_>,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<Outcome, ClusterError> {
+    let ToLead { options, listen, status, folder, trainer, restarts, goes_on } = leading;
     let trainer = Arc::new(trainer);
     trainer.warn(tell);
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;
-    let (folder, normaliser) = (options.output.clone(), trainer.fit_normaliser()?);
+    let normaliser = trainer.fit_normaliser()?;
     let disk = Disk { folder, trainer: trainer.clone(), normaliser, mode: mode.clone() };
     disk.make_folder()?;
 
@@ -154,7 +199,7 @@ pub fn run_master(
     let identity = identity.map(|identity| identity.master);
     let (events, inbox) = bounded(EVENTS_WAITING);
     let tcp = TcpOptions {
-        listen: options.listen.clone(),
+        listen,
         advertise: options.advertise.clone(),
         own_user_only: token.is_none(),
         ..TcpOptions::default()
@@ -212,6 +257,7 @@ pub fn run_master(
         stops_on_poison: options.stops_on_poison,
         overlap: overlaps(&mode),
         data,
+        goes_on,
     };
     let setup = MasterSetup {
         text,
@@ -225,13 +271,13 @@ pub fn run_master(
         address: transport.local_address().to_owned(),
         key: identity.as_ref().map(MasterIdentity::fingerprint),
         renews_after: identity.is_some().then(|| (options.certificate / 2).as_millis() as u64),
-        restarts: options.restarts,
+        restarts,
         statistics: options.statistics,
         planted: None,
     };
     let board = Board::default();
     let (orders, operators) = bounded(ORDERS_WAITING);
-    let showing = Showing { tracker: options.tracker(token), board: board.clone(), orders };
+    let showing = Showing { tracker: options.tracker(status, token), board: board.clone(), orders };
     let record = Record::new(options.record.as_deref())?;
     let make = |host: &mut dyn MasterHost| MasterLoop::new(setup, board, host);
     let identity = identity.as_ref().map(|authority| Issuing { authority, lifetime: options.certificate });
@@ -240,8 +286,8 @@ pub fn run_master(
 
 impl LeadOptions {
     /// Where and to whom its state is shown.
-    fn tracker(&self, token: Option<Token>) -> Option<TrackerOptions> {
-        let listen = self.status.clone()?;
+    fn tracker(&self, status: Option<String>, token: Option<Token>) -> Option<TrackerOptions> {
+        let listen = status?;
         // It speaks plain HTTP: what workers join with must not be read on the wire.
         let is_local = listen.starts_with("127.") || listen.starts_with("[::1]") || listen.starts_with("localhost:");
         let token = self.status_token.clone().or_else(|| token.filter(|_| is_local));

@@ -4,8 +4,8 @@
 //! refused with the one that was probably meant.
 
 use super::{
-    ActivationLayer, BatchNorm, Conv2d, Conv2dTransposed, Dense, DepthwiseConv2d, ElementWiseMultiplication,
-    LayerConfig, NetworkConfig, Output, SeparableConv2d, Settings,
+    ActivationLayer, AutoEncoder, BatchNorm, Conv2d, Conv2dTransposed, Dense, DepthwiseConv2d,
+    ElementWiseMultiplication, LayerConfig, NetworkConfig, Output, Rbm, SeparableConv2d, Settings,
 };
 use crate::{Activation, Error, Loss};
 
@@ -117,7 +117,11 @@ fn own_activation(layer: &LayerConfig, network: &NetworkConfig) -> Option<Activa
         | LayerConfig::SeparableConv2d(SeparableConv2d { settings, .. })
         | LayerConfig::Conv2dTransposed(Conv2dTransposed { settings, .. })
         | LayerConfig::ElementWiseMultiplication(ElementWiseMultiplication { settings, .. })
+        | LayerConfig::AutoEncoder(AutoEncoder { settings, .. })
         | LayerConfig::BatchNorm(BatchNorm { settings, .. }) => Some(of(settings)),
+        LayerConfig::Rbm(Rbm { settings, hidden, .. }) => {
+            Some(settings.activation.or(network.defaults.activation).unwrap_or(hidden.mean()))
+        }
         LayerConfig::Activation(ActivationLayer { function, settings }) => {
             Some(function.unwrap_or_else(|| of(settings)))
         }
@@ -135,7 +139,7 @@ fn loss_after(activation: Activation) -> Loss {
 }
 
 /// The activation that is meant when only the loss is stated.
-fn activation_before(loss: &Loss) -> Activation {
+pub(crate) fn activation_before(loss: &Loss) -> Activation {
     match loss {
         Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::KlDivergence => Activation::Softmax,
         Loss::BinaryCrossEntropy => Activation::Sigmoid,

@@ -5,6 +5,7 @@
 //! - `network`: the whole network and its defaults.
 //! - `layer`: the kinds of layers with their settings.
 //! - `settings`: what may be set for the network and again for a layer.
+//! - `stack`: networks that are known by a name.
 //! - `ending`: the activation and the loss at the end, by the task where they are not stated.
 //! - `table`: reading names or tables. `wording`: what is wrong with them, with suggestions for what is misspelt.
 
@@ -12,11 +13,13 @@ mod ending;
 mod layer;
 mod network;
 mod settings;
+mod stack;
 mod table;
 mod wording;
 
-pub(crate) use ending::{Assumed, gives_probabilities};
+pub(crate) use ending::{Assumed, activation_before, gives_probabilities};
 pub use layer::*;
 pub use network::{InputConfig, NetworkConfig};
 pub use settings::Settings;
+pub use stack::{DeepBeliefNet, StackedAutoEncoder};
 pub use wording::{explain, nearest};

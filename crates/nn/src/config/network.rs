@@ -3,6 +3,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::settings::settings_setters;
+use super::stack;
 use super::wording::explain;
 use super::{LayerConfig, Settings};
 use crate::{Error, InputType};
@@ -18,6 +19,8 @@ pub struct NetworkConfig {
     pub defaults: Settings,
     /// The layers, first to last.
     pub layers: Vec<LayerConfig>,
+    /// The layer that learns from what goes into it alone, while all others stay as they are; none: the network learns as a whole.
+    pub pretrains: Option<usize>,
 }
 
 settings_setters!(NetworkConfig, defaults);
@@ -46,6 +49,8 @@ struct Own {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inputs: Vec<InputConfig>,
     layers: Vec<LayerConfig>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pretrains: Option<usize>,
 }
 
 impl NetworkConfig {
@@ -71,7 +76,7 @@ impl NetworkConfig {
     /// A network into which several things go.
     pub fn with_inputs<'a>(inputs: impl IntoIterator<Item = (&'a str, InputType)>) -> Self {
         let inputs = inputs.into_iter().map(|(name, kind)| InputConfig { name: name.to_owned(), kind }).collect();
-        Self { seed: 0, inputs, defaults: Settings::default(), layers: Vec::new() }
+        Self { seed: 0, inputs, defaults: Settings::default(), layers: Vec::new(), pretrains: None }
     }
 
     /// Every random number of the network follows from it.
@@ -88,6 +93,34 @@ impl NetworkConfig {
         self
     }
 
+    /// Adds layers at the end.
+    #[must_use]
+    pub fn layers(mut self, layers: impl IntoIterator<Item = LayerConfig>) -> Self {
+        self.layers.extend(layers);
+        self
+    }
+
+    /// The same network, of which only this layer learns, from what goes into it.
+    #[must_use]
+    pub fn pretraining(mut self, layer: usize) -> Self {
+        self.pretrains = Some(layer);
+        self
+    }
+
+    /// The same network, of which one layer has other settings where these are set.
+    #[must_use]
+    pub fn laid_over(mut self, layer: usize, settings: &Settings) -> Self {
+        let own = self.layers[layer].settings_mut();
+        let (name, after) = (own.name.clone(), own.after.clone());
+        *own = Settings { name, after, ..settings.or(own) };
+        self
+    }
+
+    /// Whether something that comes out is compared with targets.
+    pub fn has_end(&self) -> bool {
+        self.layers.iter().any(LayerConfig::is_end)
+    }
+
     /// Reads a description in JSON.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         let value: Value =
@@ -102,15 +135,20 @@ impl NetworkConfig {
 
     /// Reads a description from a tree of values, whatever file it came from.
     pub fn from_value(value: Value) -> Result<Self, Error> {
-        let Value::Object(table) = value else {
+        let Value::Object(mut table) = value else {
             return Err(Error::Config { path: String::new(), message: format!("expected a table, found {value}") });
         };
+        let stack = table.get("layers").map(stack::spelt_out).transpose()?.flatten();
+        if stack.is_some() {
+            table.insert("layers".into(), Value::Array(Vec::new()));
+        }
         let (shared, own): (Map<_, _>, Map<_, _>) = table.into_iter().partition(|(key, _)| {
             let key = key.as_str();
             Settings::KEYS.contains(&key) && !Settings::OF_LAYERS.contains(&key)
         });
         let defaults: Settings = read(Value::Object(shared))?;
-        let Own { seed, input, mut inputs, layers } = read(Value::Object(own))?;
+        let Own { seed, input, mut inputs, layers, pretrains } = read(Value::Object(own))?;
+        let layers = stack.unwrap_or(layers);
         match input {
             Some(kind) if inputs.is_empty() => inputs.push(InputConfig { name: ONLY_INPUT.to_owned(), kind }),
             None if !inputs.is_empty() => {}
@@ -122,7 +160,7 @@ impl NetworkConfig {
         if let Some(message) = defaults.problem() {
             return Err(Error::Config { path: String::new(), message });
         }
-        Ok(Self { seed, inputs, defaults, layers })
+        Ok(Self { seed, inputs, defaults, layers, pretrains })
     }
 }
 
@@ -150,7 +188,7 @@ impl Serialize for NetworkConfig {
             [only] if only.name == ONLY_INPUT => (Some(only.kind), Vec::new()),
             several => (None, several.to_vec()),
         };
-        let own = Own { seed: self.seed, input, inputs, layers: self.layers.clone() };
+        let own = Own { seed: self.seed, input, inputs, layers: self.layers.clone(), pretrains: self.pretrains };
         let mut table = serde_json::to_value(own).map_err(S::Error::custom)?;
         let shared = serde_json::to_value(&self.defaults).map_err(S::Error::custom)?;
         if let (Value::Object(table), Value::Object(shared)) = (&mut table, shared) {

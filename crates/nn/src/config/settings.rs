@@ -107,7 +107,7 @@ impl Settings {
     }
 
     /// What cannot be, if anything.
-    pub(crate) fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         let dropout = self.dropout.filter(|p| !(0.0..1.0).contains(p));
         if let Some(p) = dropout {
             return Some(format!(

@@ -1,4 +1,4 @@
-//! y = x W + b: the product and its two gradients.
+//! y = x W + b: the product and its two gradients; and y = x Wᵀ, the way back through the same weights.
 
 use paceline_model::vectorize;
 
@@ -67,6 +67,65 @@ pub(super) fn backward(instructions: Instructions, [inputs, outputs]: [usize; 2]
             next: WrittenNext::default(),
         };
         weight_gradient(instructions, [inputs, outputs], rows);
+    }
+}
+
+/// Floats of scratch of both passes of the way back.
+pub(super) fn tied_scratch(instructions: Instructions, examples: usize, [inputs, outputs]: [usize; 2]) -> [usize; 2] {
+    let forward = product::scratch(instructions, examples, outputs);
+    let dweights = weight_gradient_scratch(instructions, outputs, examples, inputs);
+    let dx = product::scratch(instructions, examples, inputs);
+    [forward, dweights.max(dx)]
+}
+
+/// y = x Wᵀ, with W of outputs × inputs.
+pub(super) fn tied_forward(instructions: Instructions, [inputs, outputs]: [usize; 2], pass: &mut Forward<'_, f32>) {
+    Product {
+        rows: pass.examples,
+        depth: inputs,
+        columns: outputs,
+        a: Matrix::Rows(pass.x, inputs),
+        b: Matrix::Columns(pass.weights, inputs),
+        c: pass.y,
+        bias: &[],
+        relu: false,
+        scratch: pass.scratch,
+        packing: Packing::Blocks,
+        next: WrittenNext::default(),
+    }
+    .run(instructions);
+}
+
+/// dx = dy W, dW = dyᵀ x.
+pub(super) fn tied_backward(instructions: Instructions, [inputs, outputs]: [usize; 2], pass: &mut Backward<'_, f32>) {
+    if !pass.dx.is_empty() {
+        Product {
+            rows: pass.examples,
+            depth: outputs,
+            columns: inputs,
+            a: Matrix::Rows(pass.dy, outputs),
+            b: Matrix::Rows(pass.weights, inputs),
+            c: pass.dx,
+            bias: &[],
+            relu: false,
+            scratch: pass.scratch,
+            packing: Packing::Blocks,
+            next: WrittenNext::default(),
+        }
+        .run(instructions);
+    }
+    if !pass.dweights.is_empty() {
+        let rows = RowsOfGradient {
+            examples: pass.examples,
+            rows: 0..outputs,
+            x: &[pass.dy],
+            dy: &[pass.x],
+            dweights: pass.dweights,
+            scratch: pass.scratch,
+            goes_on: false,
+            next: WrittenNext::default(),
+        };
+        weight_gradient(instructions, [outputs, inputs], rows);
     }
 }
 

@@ -76,6 +76,10 @@ impl Kernels for Cpu {
                     dense::scratch(self.instructions, examples, [*inputs, *outputs]);
                 needs.has_rows = true;
             }
+            Op::TiedDense { inputs, outputs } => {
+                [needs.forward_scratch, needs.backward_scratch] =
+                    dense::tied_scratch(self.instructions, examples, [*inputs, *outputs]);
+            }
             Op::Conv2d(conv) => {
                 let geometry = self.geometry(conv);
                 needs.forward_scratch = geometry.forward_scratch(examples);
@@ -95,6 +99,7 @@ impl Kernels for Cpu {
         let relu = node.activation == Activation::Relu;
         match &node.op {
             Op::Dense { inputs, outputs } => dense::forward(instructions, [*inputs, *outputs], relu, pass),
+            Op::TiedDense { inputs, outputs } => dense::tied_forward(instructions, [*inputs, *outputs], pass),
             Op::Conv2d(conv) => conv2d::forward(instructions, self.geometry(conv), relu, pass),
             Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::forward(instructions, window, pass),
             Op::BatchNorm { channels, positions, epsilon, decay } => {
@@ -122,6 +127,7 @@ impl Kernels for Cpu {
         let instructions = self.instructions;
         match &node.op {
             Op::Dense { inputs, outputs } => dense::backward(instructions, [*inputs, *outputs], pass),
+            Op::TiedDense { inputs, outputs } => dense::tied_backward(instructions, [*inputs, *outputs], pass),
             Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
             Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::backward(instructions, window, pass),
             Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, relu, pass),

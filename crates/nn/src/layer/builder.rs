@@ -3,8 +3,8 @@ use std::ops::Range;
 use super::joining;
 use super::wiring::{self, Origin};
 use crate::Updater;
-use crate::config::{LayerConfig, NetworkConfig, Settings, nearest};
-use crate::graph::{Graph, Head, Input, ValueId};
+use crate::config::{NetworkConfig, Settings, nearest};
+use crate::graph::{Force, ForceKind, Graph, Head, Input, ValueId};
 use crate::network::{LayerInfo, Parameter, Start};
 use crate::node::{Node, Op};
 use crate::updater::Segment;
@@ -42,6 +42,8 @@ pub(super) struct Builder<'a> {
     value: ValueId,
     /// What goes into the layer.
     operands: Vec<(Origin, ValueId)>,
+    /// Whether nothing is learned by the operations that are added now.
+    is_given: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -69,6 +71,7 @@ impl<'a> Builder<'a> {
             begun: (shape, 0),
             built: vec![None; config.layers.len()],
             operands: Vec::new(),
+            is_given: false,
             parameters: Vec::new(),
             running: Vec::new(),
             graph,
@@ -81,6 +84,9 @@ impl<'a> Builder<'a> {
         self.index = index;
         self.kind = layer.kind();
         self.settings = layer.settings().or(&self.config.defaults);
+        if self.config.pretrains.is_some() && !self.is_pretrained() {
+            self.settings.frozen = Some(true);
+        }
         self.name = wiring::name_of(self.config, index);
         self.operands = reads.iter().map(|origin| (*origin, self.value_of(*origin))).collect();
         self.value = self.operands[0].1;
@@ -88,27 +94,14 @@ impl<'a> Builder<'a> {
         if let Some(problem) = layer.problem().or_else(|| self.settings.problem()) {
             return Err(self.wrong(problem));
         }
-        let joins = matches!(
-            layer,
-            LayerConfig::Merge(_) | LayerConfig::ElementWise(_) | LayerConfig::Stack(_) | LayerConfig::L2Distance(_)
-        );
-        if self.operands.len() > 1 && !joins {
+        if self.operands.len() > 1 && !layer.joins() {
             // A layer that takes one value takes several side by side.
             joining::merge(self)?;
         }
         self.begun = (self.shape, self.parameter_count());
         if let Some(rate) = self.settings.dropout.filter(|&rate| rate > 0.0) {
             // Only what has weights has inputs to drop by default; a layer that asks for it itself gets it anyway.
-            let weighted = matches!(
-                layer,
-                LayerConfig::Dense(_)
-                    | LayerConfig::Conv2d(_)
-                    | LayerConfig::DepthwiseConv2d(_)
-                    | LayerConfig::SeparableConv2d(_)
-                    | LayerConfig::Conv2dTransposed(_)
-                    | LayerConfig::Output(_)
-            );
-            if weighted || layer.settings().dropout.is_some() {
+            if layer.weighs() || layer.settings().dropout.is_some() {
                 self.drop_numbers(rate);
             }
         }
@@ -213,7 +206,7 @@ impl<'a> Builder<'a> {
     ) {
         let (layer, input, activation) = (self.index, self.graph.values[reads[0]].shape, Activation::Identity);
         let writes = self.graph.add(output, copies);
-        let is_frozen = self.is_frozen();
+        let is_frozen = self.is_frozen() || self.is_given;
         self.graph.nodes.push(Node {
             layer,
             op,
@@ -235,6 +228,9 @@ impl<'a> Builder<'a> {
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(self.wrong(format!("the parameter `{}` is asked for twice", twice[0])));
+        }
+        if self.config.pretrains.is_some() {
+            self.graph.prune();
         }
         if self.graph.heads.is_empty() {
             return Err(Error::Incomplete("an `output` or `loss` layer at its end"));
@@ -273,6 +269,17 @@ impl<'a> Builder<'a> {
     pub(super) fn bias(&mut self, name: &str, count: usize) -> Range<usize> {
         let start = Start::Constant(self.settings.bias_init.unwrap_or(0.0));
         self.parameter(name, vec![count], start, false)
+    }
+
+    /// Asks for the biases of what is visible, which only pretraining learns.
+    pub(super) fn visible_bias(&mut self, count: usize) -> Range<usize> {
+        let range = self.parameter("visible_bias", vec![count], Start::Constant(0.0), false);
+        if !self.is_pretrained()
+            && let Some((_, segment)) = self.parameters.last_mut()
+        {
+            (segment.updater, segment.learning_rate) = (Updater::Noop, None);
+        }
+        range
     }
 
     /// Asks for trained numbers that start alike and know no decay.
@@ -345,6 +352,36 @@ impl<'a> Builder<'a> {
         self.activate_with(self.settings.activation.unwrap_or_default());
     }
 
+    /// Adds the activation of the settings, or another one if they say nothing.
+    pub(super) fn activate_or(&mut self, activation: Activation) {
+        self.activate_with(self.settings.activation.unwrap_or(activation));
+    }
+
+    /// Whether the layer is the one that learns from what goes into it.
+    pub(super) fn is_pretrained(&self) -> bool {
+        self.config.pretrains == Some(self.index)
+    }
+
+    /// Says whether nothing is learned by the operations that come next.
+    pub(super) fn taken_as_given(&mut self, is_given: bool) {
+        self.is_given = is_given;
+    }
+
+    /// What the layer's next operation reads.
+    pub(super) fn value(&self) -> ValueId {
+        self.value
+    }
+
+    /// Lets the layer's next operation read this.
+    pub(super) fn continue_from(&mut self, value: ValueId) {
+        (self.value, self.shape) = (value, self.graph.values[value].shape);
+    }
+
+    /// Gives a value another slope besides those of the losses.
+    pub(super) fn force(&mut self, value: ValueId, kind: ForceKind) {
+        self.graph.forces.push(Force { value, kind });
+    }
+
     /// Whether the layer stays as it is: then it works in training as when predicting.
     pub(super) fn is_frozen(&self) -> bool {
         self.settings.frozen == Some(true)
@@ -398,8 +435,29 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Ends the network with a loss.
+    /// Ends the network with a loss; one that is pretrained ends elsewhere.
     pub(super) fn end_with(&mut self, loss: &Loss, weight: f32, registry: &Registry) -> Result<(), Error> {
+        let head = self.head(loss, weight, None, registry)?;
+        if self.config.pretrains.is_none() {
+            self.graph.heads.push(head);
+        }
+        Ok(())
+    }
+
+    /// Compares what the next operation would read with a value.
+    pub(super) fn judge_against(
+        &mut self,
+        value: ValueId,
+        loss: &Loss,
+        weight: f32,
+        registry: &Registry,
+    ) -> Result<(), Error> {
+        let head = self.head(loss, weight, Some(value), registry)?;
+        self.graph.heads.push(head);
+        Ok(())
+    }
+
+    fn head(&self, loss: &Loss, weight: f32, against: Option<ValueId>, registry: &Registry) -> Result<Head, Error> {
         if !(weight > 0.0 && weight.is_finite()) {
             return Err(self.wrong(format!("`loss_weight` must be above 0, found {weight}")));
         }
@@ -415,8 +473,7 @@ impl<'a> Builder<'a> {
         if self.copies() > 1 {
             return Err(self.wrong("what comes in was stacked: `unstack` it before it is judged".into()));
         }
-        self.graph.heads.push(Head { layer: self.index, value: self.value, loss, weight });
-        Ok(())
+        Ok(Head { layer: self.index, value: self.value, loss, weight, against })
     }
 
     pub(super) fn unregistered<'n>(&self, what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Error {

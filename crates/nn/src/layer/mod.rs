@@ -15,6 +15,7 @@ mod loss;
 mod noise;
 mod output;
 mod own_weights;
+mod pretrained;
 mod resizing;
 mod subsampling;
 mod wiring;
@@ -30,6 +31,16 @@ use crate::{Error, Network, Registry};
 pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Network, Error> {
     if config.layers.is_empty() {
         return Err(Error::Incomplete("at least one layer"));
+    }
+    if let Some(index) = config.pretrains {
+        let Some(layer) = config.layers.get(index) else {
+            let message = format!("expected one of its {} layers, found {index}", config.layers.len());
+            return Err(Error::Config { path: "pretrains".into(), message });
+        };
+        if !layer.can_be_pretrained() {
+            let message = "it cannot learn from what goes into it alone, as `rbm` and `autoencoder` can".into();
+            return Err(Error::Layer { index, kind: layer.kind().into(), message });
+        }
     }
     let mut builder = Builder::new(&config)?;
     for (index, reads) in wiring::wire(&config)? {
@@ -72,6 +83,8 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Upsampling2d(layer) => resizing::upsampling(layer, &mut builder)?,
             LayerConfig::Cropping2d(layer) => resizing::cropping(layer, &mut builder)?,
             LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,
+            LayerConfig::Rbm(layer) => pretrained::rbm(layer, registry, &mut builder)?,
+            LayerConfig::AutoEncoder(layer) => pretrained::auto_encoder(layer, registry, &mut builder)?,
             LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
             LayerConfig::ElementWiseMultiplication(layer) => {
                 own_weights::element_wise_multiplication(layer, &mut builder)?;

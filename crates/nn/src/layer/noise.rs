@@ -4,7 +4,9 @@ use crate::node::{Noise, Op};
 
 pub(super) fn build(noise: Noise, builder: &mut Builder<'_>) -> Result<(), Error> {
     let wrong = match noise {
-        Noise::Spatial { rate } | Noise::Factor { rate } | Noise::Alpha { rate } if !(0.0..1.0).contains(&rate) => {
+        Noise::Spatial { rate } | Noise::Factor { rate } | Noise::Masked { rate } | Noise::Alpha { rate }
+            if !(0.0..1.0).contains(&rate) =>
+        {
             Some(format!("`rate` must be 0 or more and less than 1, found {rate}"))
         }
         Noise::Added { deviation } if !(deviation >= 0.0 && deviation.is_finite()) => {

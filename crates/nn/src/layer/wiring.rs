@@ -25,10 +25,6 @@ pub(super) fn name_of(config: &NetworkConfig, index: usize) -> String {
     config.layers[index].settings().name.clone().unwrap_or_else(|| index.to_string())
 }
 
-fn is_end(layer: &LayerConfig) -> bool {
-    matches!(layer, LayerConfig::Output(_) | LayerConfig::Loss(_))
-}
-
 fn names(config: &NetworkConfig) -> Result<Vec<(String, Origin)>, Error> {
     let inputs = config.inputs.iter().enumerate().map(|(at, input)| (input.name.clone(), Origin::Input(at)));
     let mut names: Vec<(String, Origin)> = inputs.collect();
@@ -67,7 +63,7 @@ impl Wiring<'_> {
         let layers = &self.config.layers;
         let Some(after) = &layers[index].settings().after else {
             return match index.checked_sub(1) {
-                Some(before) if is_end(&layers[before]) => Err(self.wrong(
+                Some(before) if layers[before].is_end() => Err(self.wrong(
                     index,
                     format!(
                         "nothing can follow the loss of layer {before}; say with `after` which layers or inputs it follows"
@@ -92,7 +88,7 @@ impl Wiring<'_> {
     fn find(&self, index: usize, name: &str) -> Result<Origin, Error> {
         let found = self.names.iter().find(|(known, _)| known == name).map(|(_, origin)| *origin);
         match found {
-            Some(Origin::Layer(before)) if is_end(&self.config.layers[before]) => {
+            Some(Origin::Layer(before)) if self.config.layers[before].is_end() => {
                 Err(self.wrong(index, format!("`after = \"{name}\"`: nothing can follow the loss of layer {before}")))
             }
             Some(origin) => Ok(origin),
@@ -110,8 +106,8 @@ impl Wiring<'_> {
     fn nothing_is_left_over(&self, reads: &[Vec<Origin>]) -> Result<(), Error> {
         let is_read = |origin: Origin| reads.iter().flatten().any(|read| *read == origin);
         for (index, layer) in self.config.layers.iter().enumerate() {
-            let may_be_the_end = index + 1 == reads.len() && !self.config.layers.iter().any(is_end);
-            if !is_end(layer) && !is_read(Origin::Layer(index)) && !may_be_the_end {
+            let may_be_the_end = index + 1 == reads.len() && !self.config.layers.iter().any(LayerConfig::is_end);
+            if !layer.is_end() && !is_read(Origin::Layer(index)) && !may_be_the_end {
                 let name = name_of(self.config, index);
                 let message =
                     format!("nothing comes `after` it: name `{name}` in a layer that reads it, or leave it out");

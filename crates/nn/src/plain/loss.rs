@@ -28,11 +28,12 @@ impl Judged {
 
 /// Writes the outputs into `y` and the slopes, times each example's weight, into `dz`; returns the sum of the losses.
 ///
-/// `z` is what comes in, or empty if nothing is merged: then it lies in `y` already. An empty `dz` asks for no slopes.
+/// `z` is what comes in, or empty if nothing is merged: then it lies in `y` already. `against` is what it is compared with, or empty
+/// if that is the target of the example. An empty `dz` asks for no slopes.
 pub(crate) fn judge<R: Real>(
     judged: &Judged,
     batch: &Batch,
-    z: &[R],
+    [z, against]: [&[R]; 2],
     y: &mut [R],
     dz: &mut [R],
     scratch: &mut [R],
@@ -47,8 +48,10 @@ pub(crate) fn judge<R: Real>(
             Some(activation) => z.iter().zip(y.iter_mut()).for_each(|(z, y)| *y = activation.value(*z)),
             None => {}
         }
-        if !write_target(judged, batch, row, scratch) {
-            continue;
+        match against {
+            [] if write_target(judged, batch, row, scratch) => {}
+            [] => continue,
+            values => scratch[..width].copy_from_slice(&values[row * width..][..width]),
         }
         let weight = f64::from(judged.weight) * batch.weights.as_ref().map_or(1.0, |w| f64::from(w[row]));
         // The scratch has a second row for slopes that nobody asks for.

@@ -4,12 +4,14 @@
 //! that nobody has needed fast yet.
 
 pub(crate) mod activation;
+mod add_bias;
 mod batch_norm;
 mod conv2d;
 mod custom;
 mod dense;
 mod dropout;
 mod element_wise;
+mod force;
 mod global_pool;
 mod l2;
 mod linear;
@@ -20,13 +22,16 @@ mod noise;
 mod pool;
 mod prelu;
 mod resizing;
+mod sample;
 mod stack;
 mod subset;
+mod tied_dense;
 mod transposed;
 mod weigh;
 mod zero_pad;
 
 pub(crate) use dropout::threshold as dropout_threshold;
+pub(crate) use force::push;
 pub(crate) use loss::{Judged, judge};
 
 use crate::config::ElementWiseOp;
@@ -75,8 +80,10 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::Linear { .. }
         | Op::Noise(_)
         | Op::Resize(_)
+        | Op::AddBias
+        | Op::Sample { .. }
         | Op::Reshape => Needs::default(),
-        Op::PRelu | Op::Weigh | Op::Transposed(_) => Needs { keeps_x: true, ..Needs::default() },
+        Op::PRelu | Op::Weigh | Op::Transposed(_) | Op::TiedDense { .. } => Needs { keeps_x: true, ..Needs::default() },
     };
     needs.keeps_y |= node.activation != Activation::Identity;
     needs
@@ -113,6 +120,9 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::PRelu => prelu::forward(pass),
         Op::Weigh => weigh::forward(pass),
         Op::Transposed(op) => transposed::forward(op, pass),
+        Op::TiedDense { inputs, outputs } => tied_dense::forward(*inputs, *outputs, pass),
+        Op::AddBias => add_bias::forward(pass),
+        Op::Sample { unit, draw } => sample::forward(*unit, *draw, pass),
     }
     if node.activation != Activation::Identity {
         pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
@@ -153,5 +163,8 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::PRelu => prelu::backward(pass),
         Op::Weigh => weigh::backward(pass),
         Op::Transposed(op) => transposed::backward(op, pass),
+        Op::TiedDense { inputs, outputs } => tied_dense::backward(*inputs, *outputs, pass),
+        Op::AddBias => add_bias::backward(pass),
+        Op::Sample { .. } => unreachable!("nothing is learned through a sample"),
     }
 }

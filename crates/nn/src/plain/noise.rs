@@ -21,6 +21,7 @@ impl Noise {
                 (1.0 + deviation * stream.normal(element as u32), 0.0)
             }
             Noise::Added { deviation } => (1.0, f64::from(deviation) * stream.normal(element as u32)),
+            Noise::Masked { rate } => (if stream.uniform(element as u32) >= rate { 1.0 } else { 0.0 }, 0.0),
             Noise::Alpha { rate } => {
                 let keep = 1.0 - f64::from(rate);
                 let scale = (keep + DROPPED * DROPPED * keep * (1.0 - keep)).sqrt().recip();

@@ -55,10 +55,10 @@ impl Lowered {
     }
 }
 
-/// How often a value is read, by operations and by heads.
+/// How often a value is read, by operations, heads and forces.
 fn readers(graph: &Graph, value: ValueId) -> usize {
     let by_nodes = graph.nodes.iter().flat_map(|node| &node.reads).filter(|read| **read == value).count();
-    by_nodes + graph.heads.iter().filter(|head| head.value == value).count()
+    by_nodes + graph.ends().filter(|end| *end == value).count()
 }
 
 /// Leaves out what does nothing.
@@ -74,7 +74,11 @@ fn without_identities(graph: &Graph) -> Graph {
             _ => rest.nodes.push(node),
         }
     }
-    rest.heads.iter_mut().for_each(|head| head.value = instead[head.value]);
+    for head in &mut rest.heads {
+        head.value = instead[head.value];
+        head.against = head.against.map(|value| instead[value]);
+    }
+    rest.forces.iter_mut().for_each(|force| force.value = instead[force.value]);
     rest
 }
 

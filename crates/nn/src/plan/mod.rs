@@ -20,6 +20,7 @@ use lower::Lowered;
 use planner::Planner;
 
 use crate::Network;
+use crate::graph::ForceKind;
 use crate::node::Node;
 use crate::pass::Needs;
 use crate::plain::Judged;
@@ -96,12 +97,25 @@ pub(crate) struct HeadPlaces<B = Range<usize>> {
     pub judged: Judged,
     /// What it is given, if its activation is merged into it; else empty.
     pub logits: B,
+    /// What it is compared with, if that is a value; else empty.
+    pub against: B,
     /// What comes out.
     pub output: B,
     pub scratch: B,
     /// Slope of the loss by what it was given.
     pub dz: B,
     /// If another head has judged the same value before.
+    pub sum: Option<Sum<B>>,
+}
+
+/// The buffers of a force.
+#[derive(Clone, Debug)]
+pub(crate) struct ForcePlaces<B = Range<usize>> {
+    pub kind: ForceKind,
+    pub value: B,
+    /// Empty where nobody needs it.
+    pub dz: B,
+    /// If the value has another slope already.
     pub sum: Option<Sum<B>>,
 }
 
@@ -121,6 +135,7 @@ pub(crate) struct Plan {
     pub nodes: Vec<Node>,
     pub places: Vec<Places>,
     pub heads: Vec<HeadPlaces>,
+    pub forces: Vec<ForcePlaces>,
     pub inputs: Vec<InputPlace>,
     /// Parameters that no backward pass says anything of.
     pub untouched: Vec<Range<usize>>,

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::arena::{Arena, Buffer, Placed};
 use super::lower::Lowered;
-use super::{BackPlaces, HeadPlaces, InputPlace, Places, Plan, Purpose, Slopes, Sum};
-use crate::graph::ValueId;
-use crate::node::Node;
+use super::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Places, Plan, Purpose, Slopes, Sum};
+use crate::graph::{Force, Graph, ValueId};
+use crate::node::{Node, Op};
 use crate::pass::Needs;
 use crate::plain::Judged;
 
@@ -38,7 +38,8 @@ impl Planner {
         let mut learns = vec![false; lowered.graph.values.len()];
         if purpose != Purpose::Predict {
             for node in &lowered.graph.nodes {
-                learns[node.writes] = node.is_trained() || node.reads.iter().any(|read| learns[*read]);
+                let passes_on = !matches!(node.op, Op::Sample { .. });
+                learns[node.writes] = node.is_trained() || passes_on && node.reads.iter().any(|read| learns[*read]);
             }
         }
         let (arena, values, slopes) = (Arena::default(), Vec::new(), Vec::new());
@@ -57,6 +58,7 @@ impl Planner {
             self.slopes.push(Slope { buffer: self.arena.ask(len, life), is_written: false });
         }
         let heads: Vec<_> = heads.into_iter().enumerate().map(|(at, head)| self.slope_of_head(at, head)).collect();
+        let forces: Vec<_> = (0..self.lowered.graph.forces.len()).map(|force| self.force(force)).collect();
         let mut marks = 0;
         let mut places: Vec<_> = (0..n).map(|i| self.forward(i, &mut marks)).collect();
         for (i, places) in places.iter_mut().enumerate().rev() {
@@ -70,6 +72,7 @@ impl Planner {
             purpose,
             places: places.into_iter().map(|places| places.at(&at)).collect(),
             heads: heads.into_iter().map(|head| head.at(&at)).collect(),
+            forces: forces.into_iter().map(|force| force.at(&at)).collect(),
             inputs: inputs
                 .map(|input| InputPlace { value: at.range(values[input.value]), columns: input.columns.clone() })
                 .collect(),
@@ -144,6 +147,9 @@ impl Planner {
             // The outputs are read when all is over.
             last = last.max(Some(if merged.is_some() { n } else { 2 * n }));
         }
+        if self.lowered.graph.ends().any(|end| end == value) {
+            last = last.max(Some(n));
+        }
         let born = writer.unwrap_or(0);
         born..last.unwrap_or(born) + 1
     }
@@ -152,7 +158,8 @@ impl Planner {
     fn life_of_slope(&self, value: ValueId) -> Option<Range<usize>> {
         let n = self.nodes().len();
         let writer = self.writer(value).filter(|_| self.learns[value])?;
-        let is_judged = self.lowered.graph.heads.iter().any(|head| head.value == value);
+        let Graph { heads, forces, .. } = &self.lowered.graph;
+        let is_judged = heads.iter().any(|head| head.value == value) || forces.iter().any(|force| force.value == value);
         let born = if is_judged { n } else { self.moment_back(self.readers(value).next_back()?) };
         let read = if self.is_shown(writer) { 2 * n + 1 } else { self.moment_back(writer) };
         Some(born..read + 1)
@@ -182,12 +189,19 @@ impl Planner {
             None => (nothing, value),
         };
         let scratch = self.arena.ask(judged.scratch(), n..n + 1);
-        HeadPlaces { judged, logits, output, scratch, dz: nothing, sum: None }
+        let against = self.lowered.graph.heads[at].against.map_or(nothing, |value| self.values[value]);
+        HeadPlaces { judged, logits, against, output, scratch, dz: nothing, sum: None }
     }
 
     fn slope_of_head(&mut self, at: usize, head: HeadPlaces<Buffer>) -> HeadPlaces<Buffer> {
         let (dz, sum) = self.write_slope(self.lowered.graph.heads[at].value, self.nodes().len());
         HeadPlaces { dz, sum, ..head }
+    }
+
+    fn force(&mut self, at: usize) -> ForcePlaces<Buffer> {
+        let Force { value, kind } = self.lowered.graph.forces[at];
+        let (dz, sum) = self.write_slope(value, self.nodes().len());
+        ForcePlaces { kind, value: self.values[value], dz, sum }
     }
 
     fn forward(&mut self, index: usize, marks: &mut usize) -> Places<Buffer> {
@@ -276,9 +290,17 @@ impl BackPlaces<Buffer> {
 
 impl HeadPlaces<Buffer> {
     fn at(self, at: &Placed) -> HeadPlaces {
-        let Self { judged, logits, output, scratch, dz, sum } = self;
-        let [logits, output, scratch, dz] = [logits, output, scratch, dz].map(|buffer| at.range(buffer));
-        HeadPlaces { judged, logits, output, scratch, dz, sum: sum.map(|sum| sum.at(at)) }
+        let Self { judged, logits, against, output, scratch, dz, sum } = self;
+        let [logits, against, output] = [logits, against, output].map(|buffer| at.range(buffer));
+        let [scratch, dz] = [scratch, dz].map(|buffer| at.range(buffer));
+        HeadPlaces { judged, logits, against, output, scratch, dz, sum: sum.map(|sum| sum.at(at)) }
+    }
+}
+
+impl ForcePlaces<Buffer> {
+    fn at(self, at: &Placed) -> ForcePlaces {
+        let Self { kind, value, dz, sum } = self;
+        ForcePlaces { kind, value: at.range(value), dz: at.range(dz), sum: sum.map(|sum| sum.at(at)) }
     }
 }
 

@@ -7,4 +7,5 @@ mod gradient_check;
 mod graphs;
 mod networks;
 mod one_go;
+mod pretraining;
 mod pytorch;

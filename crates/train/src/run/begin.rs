@@ -9,7 +9,7 @@ use paceline_nn::{Engine, ModelFile};
 
 use crate::run::Run;
 use crate::run::checkpoint::Checkpoints;
-use crate::run::folder::{Lock, clear, expect_free};
+use crate::run::folder::{clear, expect_free};
 use crate::run::halt::Halt;
 use crate::run::resume::{Kept, losses, memories, read_extra, same_run};
 use crate::saved::load;
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
         can_stop_early(trainer)?;
         let mut lock = None;
         if let Some(folder) = options.output.as_deref().filter(|folder| folder.exists()) {
-            lock = Some(Lock::take(folder)?);
+            lock = Some(trainer.take(folder)?);
             if !options.resume && !options.overwrite {
                 expect_free(folder)?;
             }
@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
         if let Some(folder) = &options.output {
             writable(folder)?;
             if lock.is_none() {
-                lock = Some(Lock::take(folder)?);
+                lock = Some(trainer.take(folder)?);
             }
             // Now that nothing of the new run can be refused any more.
             if options.overwrite && !options.resume {
@@ -204,7 +204,7 @@ pub(crate) fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
 }
 
 /// Makes the folder and tries to write to it, before hours of work depend on it.
-fn writable(folder: &Path) -> Result<(), Error> {
+pub(crate) fn writable(folder: &Path) -> Result<(), Error> {
     let fail = |source| Error::Output { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(fail)?;
     let probe = folder.join(format!(".probe-{}", std::process::id()));

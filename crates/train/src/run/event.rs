@@ -32,6 +32,35 @@ pub enum Event {
         /// The vector instructions in use.
         instructions: &'static str,
     },
+    /// A phase of a job that pretrains layers begins, or goes on.
+    Phase {
+        /// Its number, from 1.
+        phase: usize,
+        /// Phases in all.
+        of: usize,
+        /// The layer that is pretrained; none where the network learns as a whole.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        layer: Option<String>,
+    },
+    /// A phase is over, and another one comes.
+    PhaseEnded {
+        /// Its number, from 1.
+        phase: usize,
+        /// Phases in all.
+        of: usize,
+        /// The layer that was pretrained.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        layer: Option<String>,
+        /// Examples trained on, repeats included.
+        examples: u64,
+        /// The mean reconstruction error of its last epoch; not a number where a master heard of none.
+        score: f64,
+        /// What it took.
+        seconds: f64,
+        /// The model that the next one begins with.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<PathBuf>,
+    },
     /// Something that was perhaps not meant so, or is not as it should be, and does not stop the run.
     Warning {
         /// A sentence.

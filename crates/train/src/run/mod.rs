@@ -3,6 +3,7 @@
 //! # Layout
 //!
 //! - `trainer`: what a run is of, and how it goes. `begin`: how it begins, anew or from its checkpoint (`resume`, `checkpoint`).
+//! - `phases`: a job whose layers are pretrained is several runs, one after the other.
 //! - `early_stopping`: when it ends before its last epoch. `halt`: how it is stopped from outside.
 //! - `folder`: for one run at a time. `event`: what it tells. `health`: what went wrong when a loss is no number.
 
@@ -13,11 +14,13 @@ pub(crate) mod event;
 mod folder;
 pub(crate) mod halt;
 pub(crate) mod health;
+pub(crate) mod phases;
 pub(crate) mod resume;
 pub(crate) mod start_from;
 pub(crate) mod trainer;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paceline_data::{LoaderOptions, Normaliser, Share};
@@ -68,7 +71,7 @@ pub(crate) struct Run<'a> {
     /// What the model was last judged to be, after so many steps.
     pub judged: Option<(u64, Scores)>,
     /// Keeps other runs out of the folder.
-    _lock: Option<folder::Lock>,
+    _lock: Option<Arc<folder::Lock>>,
 }
 
 impl Run<'_> {

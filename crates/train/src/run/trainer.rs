@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape};
@@ -7,6 +7,7 @@ use paceline_model::{Progress, State};
 use paceline_nn::{Engine, ModelFile, Network, Registry};
 
 use crate::run::Run;
+use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
 use crate::run::start_from::Begins;
 use crate::{Error, Event, Mode, Scores, Stop, TrainOptions, evaluate};
@@ -32,12 +33,16 @@ pub struct Trainer {
     pub(crate) network: Network,
     pub(crate) train: Arc<dyn Source>,
     pub(crate) test: Option<Arc<dyn Source>>,
+    /// What the normaliser is fitted to.
+    pub(crate) fitted_to: Arc<dyn Source>,
     pub(crate) options: TrainOptions,
     pub(crate) registry: Registry,
     pub(crate) stop: Stop,
     pub(crate) data: DataKey,
     /// What it begins with, if that is not a new network.
     pub(crate) begins: Option<Begins>,
+    /// What keeps other runs out of its folder, if somebody else looks after that.
+    pub(crate) lock: Option<Arc<Lock>>,
 }
 
 impl Trainer {
@@ -45,8 +50,8 @@ impl Trainer {
     pub fn new(network: Network, train: Arc<dyn Source>, options: TrainOptions) -> Result<Self, Error> {
         fits(&network, &*train, "training")?;
         let network = match &train.shape().targets {
-            TargetShape::Values { names } => network.for_targets(names.len()),
-            TargetShape::Classes { .. } | TargetShape::None => network,
+            TargetShape::Values { names } if network.wants_targets() => network.for_targets(names.len()),
+            _ => network,
         };
         options.check()?;
         if matches!(options.mode, Mode::Shared(_))
@@ -61,7 +66,18 @@ impl Trainer {
         }
         let data = DataKey::of(&options, &*train)?;
         let (registry, stop) = (Registry::default(), Stop::default());
-        Ok(Self { network, train, test: None, options, registry, stop, data, begins: None })
+        Ok(Self {
+            network,
+            fitted_to: train.clone(),
+            train,
+            test: None,
+            options,
+            registry,
+            stop,
+            data,
+            begins: None,
+            lock: None,
+        })
     }
 
     /// Judges the model on this data after every epoch.
@@ -108,8 +124,8 @@ impl Trainer {
         if let Some(begins) = &self.begins {
             return Ok(begins.normaliser.clone());
         }
-        let kind = self.options.normaliser.unwrap_or(self.train.default_normaliser());
-        Ok(Normaliser::fit(kind, &*self.train)?)
+        let kind = self.options.normaliser.unwrap_or(self.fitted_to.default_normaliser());
+        Ok(Normaliser::fit(kind, &*self.fitted_to)?)
     }
 
     /// A model file of a state of this run.
@@ -180,6 +196,11 @@ impl Trainer {
         outcome
     }
 
+    /// Keeps other runs out of its folder.
+    pub(crate) fn take(&self, folder: &Path) -> Result<Arc<Lock>, Error> {
+        self.lock.clone().map_or_else(|| Lock::take(folder).map(Arc::new), Ok)
+    }
+
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.options.output.as_ref().map(|folder| folder.join(name))
     }
@@ -199,6 +220,9 @@ pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'stat
 fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
     fits_features(network, source, what)?;
     let misfit = |found: String, expected: String| Err(Error::Misfit { what, found, expected });
+    if !network.wants_targets() {
+        return Ok(());
+    }
     let outputs = network.output().len();
     match &source.shape().targets {
         TargetShape::None => misfit("no targets".into(), "something to learn: name the label column".into()),

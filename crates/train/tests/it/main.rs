@@ -7,6 +7,7 @@ mod earlier_models;
 mod early_stopping;
 mod inference;
 mod job;
+mod pretraining;
 mod replica;
 mod resume;
 mod start_from;

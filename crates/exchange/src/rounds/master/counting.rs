@@ -95,9 +95,9 @@ impl Master {
 
     pub(super) fn end(&mut self, error: Option<String>) {
         self.stage = Stage::Ended;
-        let reason = error.clone().unwrap_or_else(|| "the run has ended".into());
+        let farewell = self.options.farewell(error.as_deref(), self.stop_asked.is_some());
         for member in self.roster.remove_all() {
-            self.actions.push(MasterAction::Send(member, ToMember::Stop { reason: reason.clone(), rejoin: false }));
+            self.actions.push(MasterAction::Send(member, farewell.clone()));
         }
         self.actions.push(MasterAction::End(error));
     }

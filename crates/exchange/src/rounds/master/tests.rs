@@ -25,6 +25,7 @@ fn master_that_expects(expected_workers: usize, members: u64) -> Master {
         stops_on_poison: false,
         overlap: false,
         data: Some(DATA),
+        goes_on: false,
     };
     let mut master = Master::new(options, 1, 0, Schedule::new(400, 1, StepSize::Each(2)), 0);
     for member in 1..=members {

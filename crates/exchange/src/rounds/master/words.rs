@@ -29,6 +29,23 @@ pub struct MasterOptions {
     pub overlap: bool,
     /// What every worker must prove to have; none where data lives in partitions, which the schedule knows.
     pub data: Option<DataProof>,
+    /// Whether another phase of the run follows, for which members are to come again.
+    #[serde(default)]
+    pub goes_on: bool,
+}
+
+impl MasterOptions {
+    /// What members are told when it is over: why, and whether they are welcome to come again. Nobody waits for a phase that does not
+    /// come because the run has failed, or was asked to stop.
+    pub(crate) fn farewell(&self, error: Option<&str>, is_stopping: bool) -> ToMember {
+        let goes_on = self.goes_on && error.is_none() && !is_stopping;
+        let reason = match error {
+            Some(error) => error,
+            None if goes_on => "this phase of the run has ended, and another one begins",
+            None => "the run has ended",
+        };
+        ToMember::Stop { reason: reason.into(), rejoin: goes_on }
+    }
 }
 
 /// What an operator may ask for.

@@ -436,9 +436,9 @@ impl Master {
             return;
         }
         self.stage = Stage::Ended;
-        let reason = error.clone().unwrap_or_else(|| "the run has ended".into());
+        let farewell = self.options.farewell(error.as_deref(), self.stop_asked.is_some());
         for member in self.roster.remove_all() {
-            self.send(member, ToMember::Stop { reason: reason.clone(), rejoin: false });
+            self.send(member, farewell.clone());
         }
         self.actions.push(MasterAction::End(error));
     }

@@ -15,6 +15,7 @@ fn master() -> Master {
         stops_on_poison: false,
         overlap: false,
         data: Some(DATA),
+        goes_on: false,
     };
     let sharing = SharingOptions { share: StepSize::Each(2), steps_per_lease: 2, save_every: None };
     Master::new(options, sharing, 1, 0, Schedule::new(40, 1, StepSize::Each(2)), 0)

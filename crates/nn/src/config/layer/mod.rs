@@ -5,6 +5,7 @@ mod custom;
 mod image;
 mod joining;
 mod noise;
+mod pretrained;
 mod resizing;
 
 use serde::de::Error as _;
@@ -22,6 +23,7 @@ pub use joining::{
 };
 
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
+pub use pretrained::{AutoEncoder, Hidden, Rbm, Visible};
 pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
 
 use super::Settings;
@@ -99,6 +101,10 @@ pub enum LayerConfig {
     PRelu(PRelu),
     /// A weight for every number.
     ElementWiseMultiplication(ElementWiseMultiplication),
+    /// A restricted Boltzmann machine.
+    Rbm(Rbm),
+    /// An autoencoder.
+    AutoEncoder(AutoEncoder),
 }
 
 fn yes() -> bool {
@@ -145,6 +151,12 @@ macro_rules! kinds {
             pub fn settings(&self) -> &Settings {
                 match self {
                     $(LayerConfig::$variant(config) => &config.settings,)*
+                }
+            }
+
+            pub(crate) fn settings_mut(&mut self) -> &mut Settings {
+                match self {
+                    $(LayerConfig::$variant(config) => &mut config.settings,)*
                 }
             }
 
@@ -210,6 +222,8 @@ kinds! {
     "space_to_depth", SpaceToDepth, SpaceToDepth;
     "prelu", PRelu, PRelu;
     "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
+    "rbm", Rbm, Rbm;
+    "autoencoder", AutoEncoder, AutoEncoder;
 }
 
 /// Settings of layers without weights.
@@ -219,6 +233,39 @@ const OF_ALL: &[&str] = &["name", "after", "dropout", "frozen"];
 const OF_JOINTS: &[&str] = &["name", "after", "frozen"];
 
 impl LayerConfig {
+    /// Whether it can learn from what goes into it alone.
+    pub fn can_be_pretrained(&self) -> bool {
+        matches!(self, LayerConfig::Rbm(_) | LayerConfig::AutoEncoder(_))
+    }
+
+    /// Whether a network ends there.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self, LayerConfig::Output(_) | LayerConfig::Loss(_))
+    }
+
+    /// Whether it takes several values as they are; others take them side by side.
+    pub(crate) fn joins(&self) -> bool {
+        matches!(
+            self,
+            LayerConfig::Merge(_) | LayerConfig::ElementWise(_) | LayerConfig::Stack(_) | LayerConfig::L2Distance(_)
+        )
+    }
+
+    /// Whether it weighs what goes in, so that dropout of the whole network is for it, too.
+    pub(crate) fn weighs(&self) -> bool {
+        matches!(
+            self,
+            LayerConfig::Dense(_)
+                | LayerConfig::Conv2d(_)
+                | LayerConfig::DepthwiseConv2d(_)
+                | LayerConfig::SeparableConv2d(_)
+                | LayerConfig::Conv2dTransposed(_)
+                | LayerConfig::Rbm(_)
+                | LayerConfig::AutoEncoder(_)
+                | LayerConfig::Output(_)
+        )
+    }
+
     /// What is set here and means nothing to this kind of layer, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
         let usable: &[&str] = match self {
@@ -228,6 +275,8 @@ impl LayerConfig {
             | LayerConfig::SeparableConv2d(_)
             | LayerConfig::Conv2dTransposed(_)
             | LayerConfig::ElementWiseMultiplication(_)
+            | LayerConfig::Rbm(_)
+            | LayerConfig::AutoEncoder(_)
             | LayerConfig::Output(_)
             | LayerConfig::Custom(_) => return None,
             LayerConfig::PRelu(_) => {

@@ -1,0 +1,154 @@
+//! Layers that learn what goes into them before they learn what it means.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{Settings, table};
+use crate::{Activation, Loss};
+
+/// A restricted Boltzmann machine. Pretrained by contrastive divergence (Hinton 2002); to other layers it is a dense layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rbm {
+    /// Number of hidden units.
+    pub units: usize,
+    /// What goes in.
+    #[serde(default)]
+    pub visible: Visible,
+    /// What comes out.
+    #[serde(default)]
+    pub hidden: Hidden,
+    /// Steps of sampling between the data and what is set against it.
+    #[serde(default = "one")]
+    pub k: usize,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// What the visible units of a Boltzmann machine stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visible {
+    /// Chances: numbers from 0 to 1.
+    #[default]
+    Binary,
+    /// Any numbers, of variance 1 around their mean.
+    Gaussian,
+    /// Any numbers; the same without noise.
+    Linear,
+    /// The chances of classes, which sum to 1.
+    Softmax,
+}
+
+/// What the hidden units of a Boltzmann machine are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hidden {
+    /// On or off.
+    #[default]
+    Binary,
+    /// Numbers from 0 on: as many copies of a binary unit as are on (Nair and Hinton 2010).
+    Rectified,
+    /// Any numbers, of variance 1 around their mean.
+    Gaussian,
+    /// One of them is on.
+    Softmax,
+}
+
+/// An autoencoder. Pretrained to give back what went in, through weights that are used in both directions; to other layers it is a
+/// dense layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AutoEncoder {
+    /// Number of hidden units.
+    pub units: usize,
+    /// Probability that a number that goes in is set to 0 in pretraining, so that it must be told from the others (Vincent et al. 2008).
+    #[serde(default)]
+    pub corruption: f32,
+    /// What is given back is judged by this.
+    #[serde(default = "mse", deserialize_with = "table::required")]
+    pub loss: Loss,
+    /// What is given back goes through this; what suits the loss if it is not stated.
+    #[serde(default, deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub visible_activation: Option<Activation>,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn mse() -> Loss {
+    Loss::Mse
+}
+
+impl Rbm {
+    /// Binary units on both sides, and one step of sampling.
+    pub fn new(units: usize) -> Self {
+        let (visible, hidden) = (Visible::default(), Hidden::default());
+        Self { units, visible, hidden, k: one(), settings: Settings::default() }
+    }
+
+    /// What goes in.
+    #[must_use]
+    pub fn visible(mut self, visible: Visible) -> Self {
+        self.visible = visible;
+        self
+    }
+
+    /// What comes out.
+    #[must_use]
+    pub fn hidden(mut self, hidden: Hidden) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// Steps of sampling between the data and what is set against it.
+    #[must_use]
+    pub fn k(mut self, k: usize) -> Self {
+        self.k = k;
+        self
+    }
+}
+
+impl Hidden {
+    /// What a unit is on average.
+    pub(crate) fn mean(self) -> Activation {
+        match self {
+            Hidden::Binary => Activation::Sigmoid,
+            Hidden::Rectified => Activation::Relu,
+            Hidden::Gaussian => Activation::Identity,
+            Hidden::Softmax => Activation::Softmax,
+        }
+    }
+}
+
+impl AutoEncoder {
+    /// So many hidden units, and nothing of what goes in is corrupted.
+    pub fn new(units: usize) -> Self {
+        Self { units, corruption: 0.0, loss: mse(), visible_activation: None, settings: Settings::default() }
+    }
+
+    /// Probability that a number that goes in is set to 0 in pretraining.
+    #[must_use]
+    pub fn corruption(mut self, corruption: f32) -> Self {
+        self.corruption = corruption;
+        self
+    }
+
+    /// What is given back is judged by this.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
+        self
+    }
+
+    /// What is given back goes through this.
+    #[must_use]
+    pub fn visible_activation(mut self, activation: Activation) -> Self {
+        self.visible_activation = Some(activation);
+        self
+    }
+}

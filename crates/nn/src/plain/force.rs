@@ -1,0 +1,21 @@
+//! Slopes that values are given besides those of the heads.
+
+use paceline_model::Batch;
+
+use crate::Real;
+use crate::graph::ForceKind;
+
+/// Writes the slopes, times each example's weight, into `dz`.
+pub(crate) fn push<R: Real>(kind: ForceKind, batch: &Batch, z: &[R], dz: &mut [R]) {
+    let width = z.len() / batch.examples();
+    for (row, (z, dz)) in z.chunks_exact(width).zip(dz.chunks_exact_mut(width)).enumerate() {
+        let weight = batch.weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
+        match kind {
+            // The free energy falls by the mean of a unit for each bit more that it is given.
+            ForceKind::Energy { unit, sign } => {
+                unit.mean(z, dz);
+                dz.iter_mut().for_each(|dz| *dz *= R::of(weight * f64::from(sign)));
+            }
+        }
+    }
+}
