@@ -6,7 +6,7 @@ use paceline_model::{Batch, Error, Flat, Loss, Number, Targets};
 
 use crate::factors::Packed;
 use crate::graph::TargetColumns;
-use crate::node::Node;
+use crate::node::{Node, Op};
 use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::{judge, push};
 use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Plan, Purpose, Sum};
@@ -74,6 +74,8 @@ pub(crate) struct Executor<K: Kernels> {
     outputs: Vec<K::R>,
     /// Where running statistics go that nobody wants to keep.
     idle_running: Vec<K::R>,
+    /// By operation: what a recurrence has come to, where sequences come in stretches.
+    carried: Vec<Vec<K::R>>,
     poison: bool,
     /// By layer, if anybody wants to know: seconds of the forward and of the backward passes.
     pub(crate) seconds: Option<Vec<[f64; 2]>>,
@@ -95,6 +97,7 @@ impl<K: Kernels> Executor<K> {
             marks: Vec::new(),
             outputs: Vec::new(),
             idle_running,
+            carried: Vec::new(),
             poison: false,
             seconds: None,
         }
@@ -103,6 +106,33 @@ impl<K: Kernels> Executor<K> {
     /// Fills every range of the arena with NaN as soon as nobody should read it any more.
     pub(crate) fn poison(&mut self) {
         self.poison = true;
+    }
+
+    /// Predicts for the next stretch of sequences that go on where the last one ended: those of as many examples, in the same order.
+    /// The first time, and after [`Self::forget`], they begin.
+    pub(crate) fn predict_next(
+        &mut self,
+        batch: &Batch,
+        parameters: &[K::R],
+        running: &[K::R],
+    ) -> Result<(&[K::R], Option<Loss>), Error> {
+        check(&self.network, batch)?;
+        let examples = batch.examples();
+        let plan = self.plan(examples, Purpose::Predict)?;
+        let needed = |node: &Node| match &node.op {
+            Op::Recurrence(op) => op.carried() * examples,
+            _ => 0,
+        };
+        let nodes = &self.plans[plan].nodes;
+        if !self.carried.iter().map(Vec::len).eq(nodes.iter().map(needed)) {
+            self.carried = nodes.iter().map(|node| vec![K::R::ZERO; needed(node)]).collect();
+        }
+        self.predict(batch, parameters, running)
+    }
+
+    /// Lets sequences begin anew.
+    pub(crate) fn forget(&mut self) {
+        self.carried.clear();
     }
 
     /// The gradient of the summed loss by all parameters, written over `gradient`.
@@ -294,7 +324,7 @@ impl<K: Kernels> Executor<K> {
                 outputs.clear();
                 for row in 0..batch.examples() {
                     for HeadPlaces { judged, output, .. } in several {
-                        outputs.extend_from_slice(&arena[output.clone()][row * judged.width..][..judged.width]);
+                        outputs.extend_from_slice(&arena[output.clone()][row * judged.row()..][..judged.row()]);
                     }
                 }
                 Ok((outputs, loss))
@@ -309,7 +339,7 @@ impl<K: Kernels> Executor<K> {
         parameters: &(impl Parameters<K::R> + ?Sized),
         running: &mut [K::R],
     ) -> f64 {
-        let Self { network, kernels, plans, arena, marks, poison, seconds, .. } = self;
+        let Self { network, kernels, plans, arena, marks, poison, seconds, carried, .. } = self;
         let plan = &plans[plan];
         if *poison {
             arena.fill(K::R::of(f64::NAN));
@@ -335,6 +365,7 @@ impl<K: Kernels> Executor<K> {
                 aux,
                 marks: &mut marks[place.marks.clone()],
                 scratch,
+                carried: carried.get_mut(index).map_or(&mut [], |carried| &mut carried[..]),
             };
             timed(seconds, node.layer, 0, || kernels.forward(node, &mut pass));
             if *poison {
@@ -342,12 +373,12 @@ impl<K: Kernels> Executor<K> {
             }
         }
         let mut sum = 0.0;
-        for HeadPlaces { judged, logits, against, output, scratch, dz, sum: adds } in &plan.heads {
+        for HeadPlaces { judged, logits, against, mask, output, scratch, dz, sum: adds } in &plan.heads {
             let written = [output.clone(), dz.clone(), scratch.clone()];
-            let read = [logits.clone(), against.clone()];
+            let read = [logits.clone(), against.clone(), mask.clone()];
             let ([y, dz, scratch], _, z) =
                 arena.parts(written, &[], &read).unwrap_or_else(|| fall_back(plan.nodes.len()));
-            sum += judge(judged, batch, [z.get(0), z.get(1)], y, dz, scratch);
+            sum += judge(judged, batch, [z.get(0), z.get(1), z.get(2)], y, dz, scratch);
             adds.iter().for_each(|adds| add_up(arena, adds, plan.nodes.len()));
         }
         for ForcePlaces { kind, value, dz, sum: adds } in plan.forces.iter().filter(|force| !force.dz.is_empty()) {
@@ -456,6 +487,7 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
         return Ok(());
     }
     let columns = network.graph.target_columns();
+    check_numbers(network, batch)?;
     if !columns.is_empty() {
         return check_several(network, &columns, batch);
     }
@@ -496,12 +528,35 @@ fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) ->
         return bad(width.to_string());
     }
     for (head, columns) in network.graph.heads.iter().zip(columns) {
-        let classes = network.graph.values[head.value].shape.len();
+        let shape = network.graph.values[head.value].shape;
+        let (classes, is_sequence) = shape.steps().map_or((shape.len(), false), |_| (shape.channels(), true));
         for (row, targets) in values.chunks_exact(width).enumerate() {
             let own = &targets[columns.range(width)];
-            let is_class = own.len() < classes;
-            if is_class && !(own[0] >= 0.0 && own[0].fract() == 0.0 && own[0] < classes as f32) {
-                return Err(Error::ClassOutOfRange { example: batch.indices[row], class: own[0] as u32, classes });
+            if own.len() == shape.len() {
+                continue;
+            }
+            // A step without a target is not judged.
+            let is_class = |class: f32| {
+                (class >= 0.0 && class.fract() == 0.0 && class < classes as f32) || (is_sequence && class.is_nan())
+            };
+            if let Some(wrong) = own.iter().find(|class| !is_class(**class)) {
+                return Err(Error::ClassOutOfRange { example: batch.indices[row], class: *wrong as u32, classes });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the numbers of things that come in are numbers of things that there are.
+fn check_numbers(network: &Network, batch: &Batch) -> Result<(), Error> {
+    for (columns, count, is_sequence) in &network.graph.numbered_inputs() {
+        for row in 0..batch.examples() {
+            let is_number =
+                |x: f32| (x >= 0.0 && x.fract() == 0.0 && x < *count as f32) || (*is_sequence && x.is_nan());
+            if let Some(wrong) = batch.row(row)[columns.clone()].iter().find(|x| !is_number(**x)) {
+                let expected = format!("one of the numbers from 0 to {}", count - 1);
+                let found = format!("{wrong} in example {}", batch.indices[row]);
+                return Err(Error::BadBatch { what: "things to look up:", expected, found });
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::node::{Node, Unit};
+use crate::node::{Node, Op, Unit};
 use crate::{Loss, Shape};
 
 /// The number of a value in its graph.
@@ -16,6 +16,8 @@ pub(crate) struct Value {
     pub shape: Shape,
     /// Rows that each example has: one, unless several values were stacked.
     pub copies: usize,
+    /// Says of a sequence which steps are there; all of them if there is none.
+    pub mask: Option<ValueId>,
 }
 
 /// What comes from the features of a batch.
@@ -37,6 +39,8 @@ pub(crate) struct Head {
     pub weight: f32,
     /// What it is compared with, if that is a value and not the target of the example.
     pub against: Option<ValueId>,
+    /// Says which steps of a sequence are judged.
+    pub mask: Option<ValueId>,
 }
 
 /// A slope that a value is given besides those of the heads.
@@ -53,7 +57,7 @@ pub(crate) enum ForceKind {
 }
 
 /// Where the targets of one of several heads are in a row of targets. A row has a number for every output of every head, or is short
-/// and has the number of a class for those that tell classes apart.
+/// and has the number of a class for those that tell classes apart; of sequences for every step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TargetColumns {
     full: Range<usize>,
@@ -88,21 +92,24 @@ pub(crate) struct Graph {
 impl Graph {
     /// Adds a value.
     pub(crate) fn add(&mut self, shape: Shape, copies: usize) -> ValueId {
-        self.values.push(Value { shape, copies });
+        self.values.push(Value { shape, copies, mask: None });
         self.values.len() - 1
     }
 
-    /// By head, where its targets are; nothing if there is only one, which has them all.
+    /// By head, where its targets are; nothing if there is only one, which has them all, unless it judges sequences.
     pub(crate) fn target_columns(&self) -> Vec<TargetColumns> {
-        if self.heads.len() == 1 {
+        if let [only] = &self.heads[..]
+            && self.values[only.value].shape.steps().is_none()
+        {
             return Vec::new();
         }
         let (mut full, mut short) = (0..0, 0..0);
         let mut columns: Vec<TargetColumns> = (self.heads.iter())
             .map(|head| {
-                let width = self.values[head.value].shape.len();
+                let shape = self.values[head.value].shape;
+                let (width, classes) = (shape.len(), shape.steps().unwrap_or(1));
                 full = full.end..full.end + width;
-                short = short.end..short.end + if head.loss.is_of_classes() { 1 } else { width };
+                short = short.end..short.end + if head.loss.is_of_classes() { classes } else { width };
                 TargetColumns { full: full.clone(), short: short.clone(), short_row: 0 }
             })
             .collect();
@@ -112,7 +119,8 @@ impl Graph {
 
     /// Whether the gradient of an operation's weights can be computed by rows, apart from all others.
     pub(crate) fn has_rows(&self, node: &Node) -> bool {
-        self.values[node.writes].copies == 1 && !self.shares_parameters()
+        let written = &self.values[node.writes];
+        written.copies == 1 && written.shape.len() == node.output.len() && !self.shares_parameters()
     }
 
     /// Whether any parameters are used by more than one operation.
@@ -127,6 +135,31 @@ impl Graph {
         twice(trained().map(|node| &node.weights).collect()) || twice(trained().map(|node| &node.bias).collect())
     }
 
+    /// Inputs that are numbers of things: their columns, how many things there are, and whether it is a sequence of them.
+    pub(crate) fn numbered_inputs(&self) -> Vec<(Range<usize>, usize, bool)> {
+        let looked_up = self.nodes.iter().filter_map(|node| match node.op {
+            Op::Embedding { count } | Op::OneHot { count } => Some((node.reads[0], count)),
+            _ => None,
+        });
+        // Sequences are filled up before anybody reads them.
+        let origin = |value: ValueId| match self.writer(value) {
+            Some(Node { op: Op::FillSteps { .. }, reads, .. }) => (reads[0], true),
+            _ => (value, false),
+        };
+        let of_input = |(value, count): (ValueId, usize)| {
+            let (value, is_sequence) = origin(value);
+            let input = self.inputs.iter().find(|input| input.value == value)?;
+            Some((input.columns.clone(), count, is_sequence))
+        };
+        looked_up.filter_map(of_input).collect()
+    }
+
+    /// Rows of what an operation writes for so many examples.
+    pub(crate) fn rows(&self, node: &Node, examples: usize) -> usize {
+        let Value { shape, copies, .. } = &self.values[node.writes];
+        examples * copies * (shape.len() / node.output.len())
+    }
+
     /// Whether anything is compared with the targets of examples.
     pub(crate) fn wants_targets(&self) -> bool {
         self.heads.iter().any(|head| head.against.is_none())
@@ -134,7 +167,7 @@ impl Graph {
 
     /// The values that are judged, compared with or pushed: what the operations are there for.
     pub(crate) fn ends(&self) -> impl Iterator<Item = ValueId> {
-        let judged = self.heads.iter().flat_map(|head| [Some(head.value), head.against]).flatten();
+        let judged = self.heads.iter().flat_map(|head| [Some(head.value), head.against, head.mask]).flatten();
         judged.chain(self.forces.iter().map(|force| force.value))
     }
 

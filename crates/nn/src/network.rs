@@ -71,6 +71,8 @@ pub struct Parameter {
 pub(crate) enum Start {
     Weights(WeightInit, Fan),
     Constant(f32),
+    /// Runs of numbers, each so long.
+    Constants(Vec<(usize, f32)>),
 }
 
 impl Network {
@@ -191,6 +193,19 @@ impl Network {
         (width == full || width == short).then(|| columns.iter().map(|columns| columns.range(width)).collect())
     }
 
+    /// A layer that cannot take the steps of a sequence one after the other, if there is one.
+    pub(crate) fn needs_whole_sequences(&self) -> Option<usize> {
+        let needs_all = |node: &&Node| match &node.op {
+            Op::Recurrence(op) => op.is_reversed,
+            Op::ReverseSteps { .. } | Op::Attention(_) | Op::AttendingRecurrence(_) | Op::RepeatSteps { .. } => true,
+            Op::Conv2d(_) | Op::Pool { .. } | Op::GlobalPool { .. } => {
+                self.graph.values[node.reads[0]].shape.steps().is_some()
+            }
+            _ => false,
+        };
+        self.graph.nodes.iter().find(needs_all).map(|node| node.layer)
+    }
+
     /// Whether it learns from targets; one that is pretrained learns from features alone.
     pub fn wants_targets(&self) -> bool {
         self.graph.wants_targets()
@@ -265,6 +280,14 @@ impl Parameter {
         let values = &mut flat[self.range.clone()];
         match &self.start {
             Start::Constant(value) => values.fill(*value),
+            Start::Constants(runs) => {
+                let mut rest = values;
+                for (len, value) in runs {
+                    let (run, behind) = rest.split_at_mut(*len);
+                    run.fill(*value);
+                    rest = behind;
+                }
+            }
             Start::Weights(init, fan) => {
                 let columns = *self.shape.last().expect("weights have a dimension");
                 init.fill(values, columns, *fan, stream);

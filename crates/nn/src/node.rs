@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::config::{ElementWiseOp, Pool};
 use crate::custom::CustomLayer;
 use crate::graph::ValueId;
+use crate::recurrence::Recurrence;
 use crate::window::Window;
 use crate::{Activation, Shape};
 
@@ -18,9 +19,9 @@ pub(crate) struct Node {
     /// What it reads, in the order in which the operation wants it.
     pub reads: Vec<ValueId>,
     pub writes: ValueId,
-    /// One row of what is read first.
+    /// One row of what is read first: an example, or a step of one where all steps are treated alike.
     pub input: Shape,
-    /// One row of what is written.
+    /// One row of what is written, likewise.
     pub output: Shape,
     /// All its weights, one array after the other. Operations that share them have the same range, never a part of one.
     pub weights: Range<usize>,
@@ -125,6 +126,70 @@ pub(crate) enum Op {
         /// Which draw of its layer it is.
         draw: u64,
     },
+    /// Which steps are there, for steps of so many numbers.
+    PresentSteps {
+        features: usize,
+    },
+    /// 0 where steps are not there.
+    FillSteps {
+        features: usize,
+    },
+    /// Steps that are not there, or have this value throughout, are not there.
+    DifferentSteps {
+        features: usize,
+        value: f32,
+    },
+    /// 0 where a mask says that a step is not there.
+    HideSteps {
+        features: usize,
+    },
+    Recurrence(Recurrence),
+    LastStep {
+        steps: usize,
+    },
+    RepeatSteps {
+        steps: usize,
+    },
+    ReverseSteps {
+        steps: usize,
+    },
+    Embedding {
+        count: usize,
+    },
+    OneHot {
+        count: usize,
+    },
+    LayerNorm {
+        channels: usize,
+        epsilon: f32,
+    },
+    Attention(Looking),
+    AttendingRecurrence(Attending),
+    /// Its weights, for every example.
+    Learned,
+}
+
+/// A recurrence whose states look at the steps of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Attending {
+    pub heads: usize,
+    /// Numbers of a head.
+    pub size: usize,
+    pub steps: usize,
+    pub units: usize,
+    pub activation: Activation,
+}
+
+/// Questions that look at the steps of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looking {
+    pub heads: usize,
+    /// Numbers of a head.
+    pub size: usize,
+    pub queries: usize,
+    pub steps: usize,
+    /// Whether a question sees only the steps up to its own.
+    pub causal: bool,
 }
 
 /// A unit of a Boltzmann machine.

@@ -50,6 +50,8 @@ pub(crate) struct Forward<'a, R> {
     pub marks: &'a mut [u16],
     /// Of no value to anybody else.
     pub scratch: &'a mut [R],
+    /// What a recurrence begins with and ends with, where sequences come in stretches; else empty.
+    pub carried: &'a mut [R],
 }
 
 /// The backward pass of one operation. All `d…` are slopes of the loss.
@@ -121,6 +123,8 @@ impl<R> Default for WrittenNext<'_, R> {
 pub(crate) struct Needs {
     /// Numbers kept from the forward to the backward pass.
     pub aux: usize,
+    /// Whether they are written when predicting, too.
+    pub aux_always: bool,
     /// Marks kept likewise.
     pub marks: usize,
     pub forward_scratch: usize,

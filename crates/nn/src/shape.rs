@@ -16,6 +16,13 @@ pub enum Shape {
         /// Numbers of a pixel.
         channels: usize,
     },
+    /// A sequence, stored as one step after the other.
+    Sequence {
+        /// Steps, those that are not there included.
+        steps: usize,
+        /// Numbers of a step.
+        features: usize,
+    },
 }
 
 impl Shape {
@@ -24,6 +31,7 @@ impl Shape {
         match self {
             Shape::Flat(n) => n,
             Shape::Image { height, width, channels } => height * width * channels,
+            Shape::Sequence { steps, features } => steps * features,
         }
     }
 
@@ -32,19 +40,38 @@ impl Shape {
         self.len() == 0
     }
 
-    /// Numbers of the last dimension: the channels of an image, the features of a row.
+    /// Numbers of the last dimension: the channels of an image, the features of a row or a step.
     pub fn channels(self) -> usize {
         match self {
             Shape::Flat(n) => n,
             Shape::Image { channels, .. } => channels,
+            Shape::Sequence { features, .. } => features,
         }
     }
 
-    /// How often the last dimension repeats: the pixels of an image, 1 for a row.
+    /// How often the last dimension repeats: the pixels of an image, the steps of a sequence, 1 for a row.
     pub fn positions(self) -> usize {
         match self {
             Shape::Flat(_) => 1,
             Shape::Image { height, width, .. } => height * width,
+            Shape::Sequence { steps, .. } => steps,
+        }
+    }
+
+    /// The same with so many channels.
+    pub(crate) fn with_channels(self, channels: usize) -> Self {
+        match self {
+            Shape::Flat(_) => Shape::Flat(channels),
+            Shape::Image { height, width, .. } => Shape::Image { height, width, channels },
+            Shape::Sequence { steps, .. } => Shape::Sequence { steps, features: channels },
+        }
+    }
+
+    /// The steps of a sequence.
+    pub fn steps(self) -> Option<usize> {
+        match self {
+            Shape::Sequence { steps, .. } => Some(steps),
+            _ => None,
         }
     }
 }
@@ -54,6 +81,7 @@ impl fmt::Display for Shape {
         match self {
             Shape::Flat(n) => write!(f, "{n} numbers"),
             Shape::Image { height, width, channels } => write!(f, "an image of {height}×{width}×{channels}"),
+            Shape::Sequence { steps, features } => write!(f, "a sequence of {steps} steps of {features}"),
         }
     }
 }
@@ -68,6 +96,8 @@ pub enum InputType {
     Image([usize; 3]),
     /// Images that come as rows; the same memory, so the same thing here.
     FlatImage([usize; 3]),
+    /// Sequences: steps, and numbers of a step. Shorter ones are filled up with steps that are no numbers.
+    Sequence([usize; 2]),
 }
 
 impl InputType {
@@ -78,6 +108,7 @@ impl InputType {
             InputType::Image([height, width, channels]) | InputType::FlatImage([height, width, channels]) => {
                 Shape::Image { height, width, channels }
             }
+            InputType::Sequence([steps, features]) => Shape::Sequence { steps, features },
         }
     }
 }

@@ -66,6 +66,18 @@ impl Window {
         })
     }
 
+    /// A window over the steps of a sequence that ends at each of them, as an image of one column: what lies before the first is 0.
+    pub(crate) fn causal(
+        steps: usize,
+        channels: usize,
+        [kernel, stride, dilation]: [usize; 3],
+    ) -> Result<Self, Misfit> {
+        let reach = kernel.saturating_sub(1).saturating_mul(dilation);
+        let padded = [steps.saturating_add(reach), 1, channels];
+        let window = Self::new(padded, [kernel, 1], [stride, 1], [dilation, 1], Padding::Valid)?;
+        Ok(Self { height: steps, before: [reach, 0], ..window })
+    }
+
     /// The same, if every pixel is seen by a window.
     pub(crate) fn strict(self) -> Result<Self, Misfit> {
         let size = [self.height, self.width];

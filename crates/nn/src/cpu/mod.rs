@@ -9,7 +9,7 @@
 //! - `pack`, `product`: matrix products by blocks, both sides packed.
 //! - `channels`: numbers per channel over long runs of pixels.
 //! - `winograd`: convolution with fewer products, where it pays.
-//! - `dense`, `conv2d`, `pool`, `batch_norm`, `dropout`, `element_wise`: the operations.
+//! - `dense`, `conv2d`, `pool`, `batch_norm`, `recurrent`, `dropout`, `element_wise`: the operations.
 //! - `math`: exponentials that vectorise.
 
 mod batch_norm;
@@ -26,6 +26,7 @@ mod pack;
 mod panel;
 mod pool;
 mod product;
+mod recurrent;
 mod tile;
 mod vector;
 mod winograd;
@@ -85,6 +86,7 @@ impl Kernels for Cpu {
                 needs.forward_scratch = geometry.forward_scratch(examples);
                 needs.backward_scratch = geometry.backward_scratch(examples);
             }
+            Op::Recurrence(op) => needs = recurrent::needs(self.instructions, op, examples, needs),
             Op::BatchNorm { channels, .. } => {
                 needs.forward_scratch = batch_norm::scratch(*channels);
                 needs.backward_scratch = needs.forward_scratch;
@@ -105,6 +107,7 @@ impl Kernels for Cpu {
             Op::BatchNorm { channels, positions, epsilon, decay } => {
                 batch_norm::forward(*channels, *positions, [*epsilon, *decay], relu, pass);
             }
+            Op::Recurrence(op) => recurrent::forward(instructions, op, pass),
             Op::Dropout { rate } => dropout::forward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {
                 element_wise::apply(*activation, pass.x, pass.y);
@@ -131,6 +134,7 @@ impl Kernels for Cpu {
             Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
             Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::backward(instructions, window, pass),
             Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, relu, pass),
+            Op::Recurrence(op) => recurrent::backward(instructions, op, pass),
             Op::Dropout { rate } => dropout::backward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {
                 element_wise::slope(*activation, pass);

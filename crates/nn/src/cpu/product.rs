@@ -15,7 +15,7 @@ pub(super) const STEPS: usize = 128;
 /// Rows of a block: the packed strips of A stay in the second-level cache.
 pub(super) const ROWS: usize = 128;
 /// Columns of a block: all its panels stay in the second-level cache too, and B is read in long runs.
-const COLUMNS: usize = 1008;
+const COLUMNS: usize = 1056;
 
 /// Steps of a B that is kept: some megabytes at most.
 const MOST_KEPT: usize = 1024;

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::joining;
 use super::wiring::{self, Origin};
 use crate::Updater;
-use crate::config::{NetworkConfig, Settings, nearest};
+use crate::config::{ElementWiseOp, NetworkConfig, Settings, nearest};
 use crate::graph::{Force, ForceKind, Graph, Head, Input, ValueId};
 use crate::network::{LayerInfo, Parameter, Start};
 use crate::node::{Node, Op};
@@ -19,8 +19,36 @@ fn count(shape: Shape) -> Option<usize> {
     let counted = match shape {
         Shape::Flat(n) => Some(n),
         Shape::Image { height, width, channels } => height.checked_mul(width)?.checked_mul(channels),
+        Shape::Sequence { steps, features } => steps.checked_mul(features),
     };
     counted.filter(|n| *n <= MOST)
+}
+
+/// What layers read of a sequence that comes in: it says itself which steps are there, and the others are 0.
+fn fill(graph: &mut Graph, raw: ValueId) -> ValueId {
+    let shape = graph.values[raw].shape;
+    let features = shape.channels();
+    let mut add = |op: Op, output: Shape| {
+        let writes = graph.add(output, 1);
+        graph.nodes.push(Node {
+            layer: 0,
+            op,
+            reads: vec![raw],
+            writes,
+            input: shape,
+            output,
+            weights: 0..0,
+            bias: 0..0,
+            running: 0..0,
+            activation: Activation::Identity,
+            is_frozen: true,
+        });
+        writes
+    };
+    let mask = add(Op::PresentSteps { features }, Shape::Flat(shape.positions()));
+    let filled = add(Op::FillSteps { features }, shape);
+    graph.values[filled].mask = Some(mask);
+    filled
 }
 
 /// Collects what the layers ask for, one after the other.
@@ -33,6 +61,8 @@ pub(super) struct Builder<'a> {
     /// What the layer's next operation gets.
     pub(super) shape: Shape,
     begun: (Shape, usize),
+    /// By input: what layers read of it.
+    inputs: Vec<ValueId>,
     /// By layer, once it is there: what comes out of it.
     built: Vec<Option<(LayerInfo, ValueId)>>,
     parameters: Vec<(Parameter, Segment)>,
@@ -49,7 +79,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(super) fn new(config: &'a NetworkConfig) -> Result<Self, Error> {
         let mut graph = Graph::default();
-        let mut columns = 0..0;
+        let (mut columns, mut inputs) = (0..0, Vec::new());
         for input in &config.inputs {
             let shape = input.kind.shape();
             if count(shape).is_none_or(|n| n == 0) {
@@ -59,8 +89,9 @@ impl<'a> Builder<'a> {
             columns = columns.end..columns.end + shape.len();
             let value = graph.add(shape, 1);
             graph.inputs.push(Input { value, columns: columns.clone() });
+            inputs.push(if shape.steps().is_some() { fill(&mut graph, value) } else { value });
         }
-        let (value, shape) = (0, config.inputs[0].kind.shape());
+        let (value, shape) = (inputs[0], config.inputs[0].kind.shape());
         Ok(Self {
             config,
             index: 0,
@@ -69,6 +100,7 @@ impl<'a> Builder<'a> {
             settings: Settings::default(),
             shape,
             begun: (shape, 0),
+            inputs,
             built: vec![None; config.layers.len()],
             operands: Vec::new(),
             is_given: false,
@@ -126,7 +158,7 @@ impl<'a> Builder<'a> {
 
     fn value_of(&self, origin: Origin) -> ValueId {
         match origin {
-            Origin::Input(at) => self.graph.inputs[at].value,
+            Origin::Input(at) => self.inputs[at],
             Origin::Layer(layer) => self.built[layer].as_ref().expect("layers come after all that they read").1,
         }
     }
@@ -190,10 +222,98 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds an operation that reads all that goes in.
+    /// What goes in.
+    pub(super) fn operands(&self) -> Vec<ValueId> {
+        self.operands.iter().map(|(_, value)| *value).collect()
+    }
+
+    /// Adds an operation that reads all that goes in. A step of what comes out is there where it is in any of them.
     pub(super) fn join(&mut self, op: Op, output: Shape, copies: usize) {
-        let reads = self.operands.iter().map(|(_, value)| *value).collect();
+        self.join_values(op, self.operands(), output, copies);
+    }
+
+    /// The same for values of which some may not be operands.
+    pub(super) fn join_values(&mut self, op: Op, reads: Vec<ValueId>, output: Shape, copies: usize) {
+        let mut masks: Vec<Option<ValueId>> = reads.iter().map(|value| self.graph.values[*value].mask).collect();
+        masks.dedup();
         self.add(op, reads, output, copies, [0..0, 0..0, 0..0]);
+        let joined = self.value;
+        let mask = match masks[..] {
+            _ if output.steps().is_none() => None,
+            [only] => only,
+            // Where one of them has all steps, all are there.
+            _ if masks.contains(&None) => None,
+            _ => {
+                let masks: Vec<ValueId> = masks.into_iter().flatten().collect();
+                let shape = self.graph.values[masks[0]].shape;
+                self.add(Op::ElementWise(ElementWiseOp::Max), masks, shape, copies, [0..0, 0..0, 0..0]);
+                Some(self.value)
+            }
+        };
+        self.continue_from(joined);
+        self.graph.values[joined].mask = mask;
+    }
+
+    /// Which steps of what the next operation reads are there; all of them if nothing says otherwise.
+    pub(super) fn mask(&self) -> Option<ValueId> {
+        self.graph.values[self.value].mask
+    }
+
+    /// The masks of these values, one for each, or none if none of them has one: where another has one, what has all steps says so.
+    pub(super) fn masks_of(&mut self, values: &[ValueId]) -> Vec<ValueId> {
+        if values.iter().all(|value| self.graph.values[*value].mask.is_none()) {
+            return Vec::new();
+        }
+        let before = self.value;
+        let mask = |value: &ValueId| {
+            self.graph.values[*value].mask.unwrap_or_else(|| {
+                let shape = self.graph.values[*value].shape;
+                self.continue_from(*value);
+                // Nothing is equal to what is no number.
+                let op = Op::DifferentSteps { features: shape.channels(), value: f32::NAN };
+                self.push(op, Shape::Flat(shape.positions()));
+                self.value
+            })
+        };
+        let masks = values.iter().map(mask).collect();
+        self.continue_from(before);
+        masks
+    }
+
+    /// Says which steps of what the next operation reads are there.
+    pub(super) fn set_mask(&mut self, mask: Option<ValueId>) {
+        self.graph.values[self.value].mask = mask;
+    }
+
+    /// Adds an operation that reads a value, and behind it which of its steps are there.
+    pub(super) fn push_masked(&mut self, op: Op, output: Shape, weights: Range<usize>, bias: Range<usize>) {
+        let reads = [Some(self.value), self.mask()].into_iter().flatten().collect();
+        self.add(op, reads, output, self.copies(), [weights, bias, 0..0]);
+    }
+
+    /// Adds an operation that reads these values, all of which have the rows of the first.
+    pub(super) fn push_reading(&mut self, op: Op, reads: Vec<ValueId>, output: Shape, weights: Range<usize>) {
+        let copies = self.graph.values[reads[0]].copies;
+        self.add(op, reads, output, copies, [weights, 0..0, 0..0]);
+    }
+
+    /// Adds an operation that does the same with every step of a sequence, or with a row.
+    pub(super) fn push_per_step(&mut self, op: Op, outputs: usize, weights: Range<usize>, bias: Range<usize>) {
+        let (of_step, output) = match self.shape.steps() {
+            Some(_) => (Shape::Flat(self.shape.channels()), self.shape.with_channels(outputs)),
+            None => (self.shape, Shape::Flat(outputs)),
+        };
+        self.push_with(op, output, weights, bias, 0..0);
+        let node = self.graph.nodes.last_mut().expect("it was added just now");
+        (node.input, node.output) = (of_step, Shape::Flat(outputs));
+    }
+
+    /// The sequence that comes in, as steps and features, or an error that names what did.
+    pub(super) fn sequence(&self) -> Result<[usize; 2], Error> {
+        match self.shape {
+            Shape::Sequence { steps, features } => Ok([steps, features]),
+            _ => Err(self.misfit("a sequence".into())),
+        }
     }
 
     fn add(
@@ -205,7 +325,11 @@ impl<'a> Builder<'a> {
         [weights, bias, running]: [Range<usize>; 3],
     ) {
         let (layer, input, activation) = (self.index, self.graph.values[reads[0]].shape, Activation::Identity);
-        let writes = self.graph.add(output, copies);
+        let (read, writes) = (reads[0], self.graph.add(output, copies));
+        // What has the same steps lacks the same.
+        if output.steps().is_some() && output.steps() == input.steps() && copies == self.graph.values[read].copies {
+            self.graph.values[writes].mask = self.graph.values[read].mask;
+        }
         let is_frozen = self.is_frozen() || self.is_given;
         self.graph.nodes.push(Node {
             layer,
@@ -229,9 +353,7 @@ impl<'a> Builder<'a> {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(self.wrong(format!("the parameter `{}` is asked for twice", twice[0])));
         }
-        if self.config.pretrains.is_some() {
-            self.graph.prune();
-        }
+        self.graph.prune();
         if self.graph.heads.is_empty() {
             return Err(Error::Incomplete("an `output` or `loss` layer at its end"));
         }
@@ -267,8 +389,13 @@ impl<'a> Builder<'a> {
 
     /// Asks for biases.
     pub(super) fn bias(&mut self, name: &str, count: usize) -> Range<usize> {
-        let start = Start::Constant(self.settings.bias_init.unwrap_or(0.0));
-        self.parameter(name, vec![count], start, false)
+        self.parameter(name, vec![count], Start::Constant(self.bias_start()), false)
+    }
+
+    /// Asks for biases that start with runs of numbers, each so long.
+    pub(super) fn biases(&mut self, name: &str, runs: Vec<(usize, f32)>) -> Range<usize> {
+        let count = runs.iter().map(|(len, _)| len).sum();
+        self.parameter(name, vec![count], Start::Constants(runs), false)
     }
 
     /// Asks for the biases of what is visible, which only pretraining learns.
@@ -296,7 +423,9 @@ impl<'a> Builder<'a> {
         // The network's rate was meant for the network's updater.
         let (updater, learning_rate) = match (&start, &settings.bias_updater) {
             _ if is_frozen => (Updater::Noop, None),
-            (Start::Constant(_), Some(own)) if name == "bias" => (own.clone(), None),
+            (Start::Constant(_) | Start::Constants(_), Some(own)) if ["bias", "reverse_bias"].contains(&name) => {
+                (own.clone(), None)
+            }
             _ => (settings.updater.clone().unwrap_or_default(), settings.learning_rate.clone()),
         };
         let segment = Segment {
@@ -314,6 +443,16 @@ impl<'a> Builder<'a> {
         let name = format!("{}.{name}", self.name);
         self.parameters.push((Parameter { name, shape, range: range.clone(), layer: self.index, start }, segment));
         range
+    }
+
+    /// What biases start with.
+    pub(super) fn bias_start(&self) -> f32 {
+        self.settings.bias_init.unwrap_or(0.0)
+    }
+
+    /// The activation of the settings, or another one if they say nothing.
+    pub(super) fn activation_or(&self, activation: Activation) -> Activation {
+        self.settings.activation.unwrap_or(activation)
     }
 
     /// Asks for numbers that are learned but not trained; calls of one operation lie one after the other.
@@ -354,7 +493,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the activation of the settings, or another one if they say nothing.
     pub(super) fn activate_or(&mut self, activation: Activation) {
-        self.activate_with(self.settings.activation.unwrap_or(activation));
+        self.activate_with(self.activation_or(activation));
     }
 
     /// Whether the layer is the one that learns from what goes into it.
@@ -375,6 +514,12 @@ impl<'a> Builder<'a> {
     /// Lets the layer's next operation read this.
     pub(super) fn continue_from(&mut self, value: ValueId) {
         (self.value, self.shape) = (value, self.graph.values[value].shape);
+    }
+
+    /// Takes the same numbers in another shape.
+    pub(super) fn view_as(&mut self, shape: Shape) {
+        self.graph.values[self.value].shape = shape;
+        self.shape = shape;
     }
 
     /// Gives a value another slope besides those of the losses.
@@ -410,7 +555,7 @@ impl<'a> Builder<'a> {
     pub(super) fn image(&self) -> Result<[usize; 3], Error> {
         match self.shape {
             Shape::Image { height, width, channels } => Ok([height, width, channels]),
-            Shape::Flat(_) => Err(self.misfit("an image".into())),
+            Shape::Flat(_) | Shape::Sequence { .. } => Err(self.misfit("an image".into())),
         }
     }
 
@@ -473,7 +618,8 @@ impl<'a> Builder<'a> {
         if self.copies() > 1 {
             return Err(self.wrong("what comes in was stacked: `unstack` it before it is judged".into()));
         }
-        Ok(Head { layer: self.index, value: self.value, loss, weight, against })
+        let mask = self.mask().filter(|_| against.is_none());
+        Ok(Head { layer: self.index, value: self.value, loss, weight, against, mask })
     }
 
     pub(super) fn unregistered<'n>(&self, what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Error {

@@ -77,7 +77,7 @@ fn of_channels(window: Window, multiplier: usize, builder: &Builder<'_>) -> Resu
     }
 }
 
-fn convolve(
+pub(super) fn convolve(
     name: &str,
     window: Window,
     filters: usize,

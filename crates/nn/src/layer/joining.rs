@@ -12,12 +12,14 @@ pub(super) fn merge(builder: &mut Builder<'_>) -> Result<(), Error> {
     let fits = |shape: &&Shape| match (first, shape) {
         (Shape::Flat(_), Shape::Flat(_)) => true,
         (Shape::Image { height, width, .. }, Shape::Image { height: h, width: w, .. }) => height == *h && width == *w,
+        (Shape::Sequence { steps, .. }, Shape::Sequence { steps: others, .. }) => steps == *others,
         _ => false,
     };
     if let Some(at) = shapes.iter().position(|shape| !fits(&shape)) {
         let expected = match first {
             Shape::Flat(_) => "rows of numbers".to_owned(),
             Shape::Image { height, width, .. } => format!("images of {height}×{width}"),
+            Shape::Sequence { steps, .. } => format!("sequences of {steps} steps"),
         };
         return Err(builder.wrong(format!(
             "expected {expected} side by side, as `{}` gives; `{}` gives {}",
@@ -28,11 +30,7 @@ pub(super) fn merge(builder: &mut Builder<'_>) -> Result<(), Error> {
     }
     builder.same_copies()?;
     let channels: Vec<usize> = shapes.iter().map(|shape| shape.channels()).collect();
-    let all = channels.iter().sum();
-    let output = match first {
-        Shape::Flat(_) => Shape::Flat(all),
-        Shape::Image { height, width, .. } => Shape::Image { height, width, channels: all },
-    };
+    let output = first.with_channels(channels.iter().sum());
     builder.join(Op::Merge { channels }, output, builder.copies());
     Ok(())
 }
@@ -55,19 +53,24 @@ pub(super) fn subset(config: &Subset, builder: &mut Builder<'_>) -> Result<(), E
             "expected at least 1 and no more than the {channels} numbers or channels that come in, found {count} from {first} on"
         )));
     }
-    let output = match builder.shape {
-        Shape::Flat(_) => Shape::Flat(count),
-        Shape::Image { height, width, .. } => Shape::Image { height, width, channels: count },
-    };
-    builder.push(Op::Subset { first }, output);
+    builder.push(Op::Subset { first }, builder.shape.with_channels(count));
     Ok(())
 }
 
 pub(super) fn stack(builder: &mut Builder<'_>) -> Result<(), Error> {
     builder.same_shapes_of_any_copies()?;
     let copies = builder.operand_copies();
-    let all = copies.iter().sum();
-    builder.join(Op::Stack { copies }, builder.shape, all);
+    let (all, shape, operands) = (copies.iter().sum(), builder.shape, builder.operands());
+    let mask = match builder.masks_of(&operands)[..] {
+        [] => None,
+        ref masks => {
+            let steps = Shape::Flat(shape.positions());
+            builder.join_values(Op::Stack { copies: copies.clone() }, masks.to_vec(), steps, all);
+            Some(builder.value())
+        }
+    };
+    builder.join_values(Op::Stack { copies }, operands, shape, all);
+    builder.set_mask(mask);
     Ok(())
 }
 
@@ -79,7 +82,13 @@ pub(super) fn unstack(config: &Unstack, builder: &mut Builder<'_>) -> Result<(),
             "expected `index` below `of`, and `of` as many as were stacked or a part of them ({copies}), found {index} of {of}"
         )));
     }
-    builder.join(Op::Unstack { index }, builder.shape, copies / of);
+    let (value, shape) = (builder.value(), builder.shape);
+    let mask = builder.mask().map(|mask| {
+        builder.join_values(Op::Unstack { index }, vec![mask], Shape::Flat(shape.positions()), copies / of);
+        builder.value()
+    });
+    builder.join_values(Op::Unstack { index }, vec![value], shape, copies / of);
+    builder.set_mask(mask);
     Ok(())
 }
 
@@ -110,7 +119,7 @@ pub(super) fn l2_distance(config: &L2Distance, builder: &mut Builder<'_>) -> Res
     Ok(())
 }
 
-fn positive(epsilon: f32, builder: &Builder<'_>) -> Result<f32, Error> {
+pub(super) fn positive(epsilon: f32, builder: &Builder<'_>) -> Result<f32, Error> {
     if epsilon > 0.0 && epsilon.is_finite() {
         return Ok(epsilon);
     }

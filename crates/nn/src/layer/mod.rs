@@ -2,6 +2,7 @@
 //! parameters and pushes its operations.
 
 mod activation;
+mod attention;
 mod batch_norm;
 mod builder;
 mod conv2d;
@@ -16,7 +17,9 @@ mod noise;
 mod output;
 mod own_weights;
 mod pretrained;
+mod recurrent;
 mod resizing;
+mod sequence;
 mod subsampling;
 mod wiring;
 mod zero_padding;
@@ -85,6 +88,25 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,
             LayerConfig::Rbm(layer) => pretrained::rbm(layer, registry, &mut builder)?,
             LayerConfig::AutoEncoder(layer) => pretrained::auto_encoder(layer, registry, &mut builder)?,
+            LayerConfig::SimpleRnn(layer) => recurrent::simple(layer, &mut builder)?,
+            LayerConfig::Lstm(layer) => recurrent::lstm(layer, &mut builder)?,
+            LayerConfig::Gru(layer) => recurrent::gru(layer, &mut builder)?,
+            LayerConfig::RecurrentAttention(layer) => recurrent::attending(layer, &mut builder)?,
+            LayerConfig::SelfAttention(layer) => attention::to_itself(layer, &mut builder)?,
+            LayerConfig::LearnedSelfAttention(layer) => attention::learned(layer, &mut builder)?,
+            LayerConfig::Attention(layer) => attention::between(layer, &mut builder)?,
+            LayerConfig::LastTimeStep(_) => sequence::last(&mut builder)?,
+            LayerConfig::ReverseTime(_) => sequence::reverse(&mut builder)?,
+            LayerConfig::RepeatVector(layer) => sequence::repeat(layer, &mut builder)?,
+            LayerConfig::MaskSteps(layer) => sequence::mask(layer, &mut builder)?,
+            LayerConfig::Embedding(layer) => sequence::embedding(layer, &mut builder)?,
+            LayerConfig::OneHot(layer) => sequence::one_hot(layer, &mut builder)?,
+            LayerConfig::LayerNorm(layer) => sequence::layer_norm(layer, &mut builder)?,
+            LayerConfig::Conv1d(layer) => sequence::conv1d(layer, &mut builder)?,
+            LayerConfig::Subsampling1d(layer) => sequence::subsampling1d(layer, &mut builder)?,
+            LayerConfig::ZeroPadding1d(layer) => sequence::padding(layer, &mut builder)?,
+            LayerConfig::Cropping1d(layer) => sequence::cropping(layer, &mut builder)?,
+            LayerConfig::Upsampling1d(layer) => sequence::upsampling(layer, &mut builder)?,
             LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
             LayerConfig::ElementWiseMultiplication(layer) => {
                 own_weights::element_wise_multiplication(layer, &mut builder)?;

@@ -5,15 +5,20 @@
 
 pub(crate) mod activation;
 mod add_bias;
+mod attending;
+mod attention;
 mod batch_norm;
 mod conv2d;
 mod custom;
 mod dense;
 mod dropout;
 mod element_wise;
+mod embedding;
 mod force;
 mod global_pool;
 mod l2;
+mod layer_norm;
+mod learned;
 mod linear;
 mod loss;
 mod lrn;
@@ -21,9 +26,11 @@ mod merge;
 mod noise;
 mod pool;
 mod prelu;
+pub(crate) mod recurrent;
 mod resizing;
 mod sample;
 mod stack;
+mod steps;
 mod subset;
 mod tied_dense;
 mod transposed;
@@ -82,7 +89,31 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::Resize(_)
         | Op::AddBias
         | Op::Sample { .. }
+        | Op::PresentSteps { .. }
+        | Op::FillSteps { .. }
+        | Op::DifferentSteps { .. }
+        | Op::RepeatSteps { .. }
+        | Op::OneHot { .. }
+        | Op::Learned
         | Op::Reshape => Needs::default(),
+        Op::Recurrence(op) => recurrent::needs(op, examples),
+        Op::AttendingRecurrence(op) => attending::needs(op, examples),
+        Op::Attention(op) => {
+            let aux = examples * op.queries * op.heads * op.steps;
+            Needs {
+                keeps_x: true,
+                aux,
+                aux_always: true,
+                forward_scratch: op.steps,
+                backward_scratch: aux,
+                ..Needs::default()
+            }
+        }
+        Op::HideSteps { .. }
+        | Op::LastStep { .. }
+        | Op::ReverseSteps { .. }
+        | Op::Embedding { .. }
+        | Op::LayerNorm { .. } => Needs { keeps_x: true, ..Needs::default() },
         Op::PRelu | Op::Weigh | Op::Transposed(_) | Op::TiedDense { .. } => Needs { keeps_x: true, ..Needs::default() },
     };
     needs.keeps_y |= node.activation != Activation::Identity;
@@ -123,6 +154,20 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::TiedDense { inputs, outputs } => tied_dense::forward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::forward(pass),
         Op::Sample { unit, draw } => sample::forward(*unit, *draw, pass),
+        Op::PresentSteps { features } => steps::present(*features, pass),
+        Op::FillSteps { features } => steps::fill(*features, pass),
+        Op::DifferentSteps { features, value } => steps::differs(*features, *value, pass),
+        Op::HideSteps { features } => steps::hide(*features, pass),
+        Op::Recurrence(op) => recurrent::forward(op, pass),
+        Op::LastStep { steps } => steps::last(*steps, pass),
+        Op::RepeatSteps { steps } => steps::repeat(*steps, pass),
+        Op::ReverseSteps { steps } => steps::reverse(*steps, pass),
+        Op::Embedding { count } => embedding::forward(*count, pass),
+        Op::OneHot { count } => embedding::one_hot(*count, pass),
+        Op::LayerNorm { channels, epsilon } => layer_norm::forward(*channels, *epsilon, pass),
+        Op::Attention(op) => attention::forward(op, pass),
+        Op::AttendingRecurrence(op) => attending::forward(op, pass),
+        Op::Learned => learned::forward(pass),
     }
     if node.activation != Activation::Identity {
         pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
@@ -165,6 +210,20 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::Transposed(op) => transposed::backward(op, pass),
         Op::TiedDense { inputs, outputs } => tied_dense::backward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::backward(pass),
-        Op::Sample { .. } => unreachable!("nothing is learned through a sample"),
+        Op::HideSteps { features } => steps::hide_back(*features, pass),
+        Op::Recurrence(op) => recurrent::backward(op, pass),
+        Op::LastStep { steps } => steps::last_back(*steps, pass),
+        Op::RepeatSteps { steps } => steps::repeat_back(*steps, pass),
+        Op::ReverseSteps { steps } => steps::reverse_back(*steps, pass),
+        Op::Embedding { count } => embedding::backward(*count, pass),
+        Op::LayerNorm { channels, epsilon } => layer_norm::backward(*channels, *epsilon, pass),
+        Op::Attention(op) => attention::backward(op, pass),
+        Op::AttendingRecurrence(op) => attending::backward(op, pass),
+        Op::Learned => learned::backward(pass),
+        op @ (Op::Sample { .. }
+        | Op::PresentSteps { .. }
+        | Op::FillSteps { .. }
+        | Op::DifferentSteps { .. }
+        | Op::OneHot { .. }) => unreachable!("nothing is learned through {op:?}"),
     }
 }

@@ -41,7 +41,7 @@ impl Lowered {
             (
                 Op::Activation(Activation::Softmax),
                 Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::KlDivergence,
-            ) if last.input.positions() == 1 => Activation::Softmax,
+            ) if last.input.positions() == 1 || last.input.steps().is_some() => Activation::Softmax,
             (_, Loss::BinaryCrossEntropy) if last.activation == Activation::Sigmoid => {
                 last.activation = Activation::Identity;
                 return Some(Activation::Sigmoid);
@@ -77,6 +77,7 @@ fn without_identities(graph: &Graph) -> Graph {
     for head in &mut rest.heads {
         head.value = instead[head.value];
         head.against = head.against.map(|value| instead[value]);
+        head.mask = head.mask.map(|value| instead[value]);
     }
     rest.forces.iter_mut().for_each(|force| force.value = instead[force.value]);
     rest

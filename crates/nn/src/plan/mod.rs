@@ -99,6 +99,8 @@ pub(crate) struct HeadPlaces<B = Range<usize>> {
     pub logits: B,
     /// What it is compared with, if that is a value; else empty.
     pub against: B,
+    /// Which steps are judged; empty if all are.
+    pub mask: B,
     /// What comes out.
     pub output: B,
     pub scratch: B,
@@ -155,7 +157,7 @@ impl Plan {
     ) -> Self {
         let graph = &network.graph;
         let lowered = if lowering.fused { Lowered::fused(graph) } else { Lowered::plain(graph) };
-        let rows = |node: &Node| examples * graph.values[node.writes].copies;
+        let rows = |node: &Node| lowered.graph.rows(node, examples);
         let needs = lowered.graph.nodes.iter().map(|node| needs(node, rows(node))).collect();
         let mut plan = Planner::new(lowered, examples, purpose, needs).plan(lowering.shared_memory);
         plan.untouched = plan.find_untouched(network);

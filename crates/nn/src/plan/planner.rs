@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::arena::{Arena, Buffer, Placed};
 use super::lower::Lowered;
 use super::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Places, Plan, Purpose, Slopes, Sum};
-use crate::graph::{Force, Graph, ValueId};
+use crate::graph::{Force, Graph, Head, ValueId};
 use crate::node::{Node, Op};
 use crate::pass::Needs;
 use crate::plain::Judged;
@@ -38,7 +38,7 @@ impl Planner {
         let mut learns = vec![false; lowered.graph.values.len()];
         if purpose != Purpose::Predict {
             for node in &lowered.graph.nodes {
-                let passes_on = !matches!(node.op, Op::Sample { .. });
+                let passes_on = !matches!(node.op, Op::Sample { .. } | Op::DifferentSteps { .. } | Op::OneHot { .. });
                 learns[node.writes] = node.is_trained() || passes_on && node.reads.iter().any(|read| learns[*read]);
             }
         }
@@ -180,17 +180,19 @@ impl Planner {
         let n = self.nodes().len();
         let (head, merged) = (&self.lowered.graph.heads[at], self.lowered.merged[at]);
         let (value, len) = (self.values[head.value], self.len(head.value));
-        let width = self.lowered.graph.values[head.value].shape.len();
+        let shape = self.lowered.graph.values[head.value].shape;
         let columns = self.lowered.graph.target_columns().into_iter().nth(at);
-        let judged = Judged { loss: head.loss.clone(), merged, width, weight: head.weight, columns };
+        let (width, steps) = shape.steps().map_or((shape.len(), None), |steps| (shape.channels(), Some(steps)));
+        let judged = Judged { loss: head.loss.clone(), merged, width, steps, weight: head.weight, columns };
         let nothing = self.arena.ask(0, 0..1);
         let (logits, output) = match merged {
             Some(_) => (value, self.arena.ask(len, n..2 * n + 1)),
             None => (nothing, value),
         };
         let scratch = self.arena.ask(judged.scratch(), n..n + 1);
-        let against = self.lowered.graph.heads[at].against.map_or(nothing, |value| self.values[value]);
-        HeadPlaces { judged, logits, against, output, scratch, dz: nothing, sum: None }
+        let Head { against, mask, .. } = &self.lowered.graph.heads[at];
+        let [against, mask] = [against, mask].map(|value| value.map_or(nothing, |value| self.values[value]));
+        HeadPlaces { judged, logits, against, mask, output, scratch, dz: nothing, sum: None }
     }
 
     fn slope_of_head(&mut self, at: usize, head: HeadPlaces<Buffer>) -> HeadPlaces<Buffer> {
@@ -206,16 +208,16 @@ impl Planner {
 
     fn forward(&mut self, index: usize, marks: &mut usize) -> Places<Buffer> {
         let train = self.purpose != Purpose::Predict;
-        let Needs { aux, marks: own, forward_scratch, .. } = self.needs[index];
+        let Needs { aux, aux_always, marks: own, forward_scratch, .. } = self.needs[index];
         let end = if self.runs_back(index) { self.moment_back(index) } else { index };
         let begin = *marks;
         *marks += if train { own } else { 0 };
         let node = &self.lowered.graph.nodes[index];
         Places {
-            rows: self.rows(node.writes),
+            rows: self.lowered.graph.rows(node, self.examples),
             x: node.reads.iter().map(|read| self.values[*read]).collect(),
             y: self.values[node.writes],
-            aux: self.arena.ask(if train { aux } else { 0 }, index..end + 1),
+            aux: self.arena.ask(if train || aux_always { aux } else { 0 }, index..end + 1),
             marks: begin..*marks,
             scratch: self.arena.ask(forward_scratch, index..index + 1),
             back: None,
@@ -290,10 +292,10 @@ impl BackPlaces<Buffer> {
 
 impl HeadPlaces<Buffer> {
     fn at(self, at: &Placed) -> HeadPlaces {
-        let Self { judged, logits, against, output, scratch, dz, sum } = self;
-        let [logits, against, output] = [logits, against, output].map(|buffer| at.range(buffer));
+        let Self { judged, logits, against, mask, output, scratch, dz, sum } = self;
+        let [logits, against, mask, output] = [logits, against, mask, output].map(|buffer| at.range(buffer));
         let [scratch, dz] = [scratch, dz].map(|buffer| at.range(buffer));
-        HeadPlaces { judged, logits, against, output, scratch, dz, sum: sum.map(|sum| sum.at(at)) }
+        HeadPlaces { judged, logits, against, mask, output, scratch, dz, sum: sum.map(|sum| sum.at(at)) }
     }
 }
 

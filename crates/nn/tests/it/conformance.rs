@@ -1,22 +1,30 @@
 //! The `cpu` executor against the reference, on random networks and shapes.
 
-use paceline_model::{Model, State};
+use paceline_model::{Batch, Model, State};
 use paceline_nn::random::Counted;
 use paceline_nn::{Activation, Engine, Instructions, Loss, Network, Reference};
 
 use crate::networks::{batch_for, network};
 
-/// Compares loss, gradient, outputs and running statistics of one batch.
+/// Compares loss, gradient, outputs and running statistics of a batch, and of a second, shorter one that goes through another plan in the
+/// same memory.
 fn compare(network: &Network, examples: usize, what: &str) {
+    compare_all(network, &[batch_for(network, examples, 31), batch_for(network, examples.div_ceil(2), 31)], what);
+}
+
+/// The same for one batch.
+pub(crate) fn compare_on(network: &Network, batch: &Batch, what: &str) {
+    compare_all(network, std::slice::from_ref(batch), what);
+}
+
+fn compare_all(network: &Network, batches: &[Batch], what: &str) {
     for instructions in Instructions::available() {
         let mut engine = Engine::with_instructions(network.clone(), instructions).poisoned();
         let mut reference = Reference::new(network.clone());
         let mut state: State = engine.initial_state();
-        // A second, shorter batch goes through another plan in the same memory.
-        for examples in [examples, examples.div_ceil(2)] {
-            let batch = batch_for(network, examples, 31);
-            let found = engine.gradient(&batch, &mut state).expect("a batch that fits");
-            let expected = reference.gradient(&batch).expect("a batch that fits");
+        for batch in batches {
+            let found = engine.gradient(batch, &mut state).expect("a batch that fits");
+            let expected = reference.gradient(batch).expect("a batch that fits");
             close(found.sum, expected.sum, expected.sum.abs(), &format!("{what}: loss"));
             assert_eq!(found.weight, expected.weight);
             // A bias before batch norm has no gradient but the rounding of what cancels out, so the whole counts too.
@@ -28,8 +36,8 @@ fn compare(network: &Network, examples: usize, what: &str) {
             }
             close_all(&state.running, &reference.running, 0.0, &format!("{what}: running statistics"));
             let mut outputs = Vec::new();
-            engine.predict(&batch, &state, &mut outputs).expect("a batch that fits");
-            let (expected, _) = reference.predict(&batch).expect("a batch that fits");
+            engine.predict(batch, &state, &mut outputs).expect("a batch that fits");
+            let (expected, _) = reference.predict(batch).expect("a batch that fits");
             close_all(&outputs, &expected, 0.0, &format!("{what}: outputs"));
         }
     }

@@ -1,5 +1,6 @@
 //! Every layer, activation, loss and normalisation against finite differences, on the `f64` reference.
 
+use paceline_model::Batch;
 use paceline_nn::{Activation, Loss, Network, Reference};
 
 use crate::networks::{batch_for, network};
@@ -7,8 +8,13 @@ use crate::networks::{batch_for, network};
 /// Compares the gradient with central differences at up to 60 parameters spread over the layout.
 fn check(network: Network, what: &str) {
     let batch = batch_for(&network, 4, 11);
+    check_on(network, &batch, what);
+}
+
+/// The same on a batch.
+pub(crate) fn check_on(network: Network, batch: &Batch, what: &str) {
     let mut reference = Reference::new(network);
-    reference.gradient(&batch).expect("a batch that fits");
+    reference.gradient(batch).expect("a batch that fits");
     let gradient = reference.gradient.clone();
     let count = gradient.len();
     assert!(gradient.iter().any(|g| g.abs() > 1e-9), "{what}: no gradient at all");
@@ -17,7 +23,7 @@ fn check(network: Network, what: &str) {
         let kept = reference.parameters[at];
         let mut loss = |value: f64| {
             reference.parameters[at] = value;
-            reference.gradient(&batch).expect("a batch that fits").sum
+            reference.gradient(batch).expect("a batch that fits").sum
         };
         let slope = (loss(kept + step) - loss(kept - step)) / (2.0 * step);
         reference.parameters[at] = kept;

@@ -9,3 +9,4 @@ mod networks;
 mod one_go;
 mod pretraining;
 mod pytorch;
+mod sequences;

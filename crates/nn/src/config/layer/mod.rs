@@ -7,6 +7,7 @@ mod joining;
 mod noise;
 mod pretrained;
 mod resizing;
+mod sequence;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -25,6 +26,11 @@ pub use joining::{
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
 pub use pretrained::{AutoEncoder, Hidden, Rbm, Visible};
 pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
+pub use sequence::{
+    Attention, Conv1d, Cropping1d, Directions, Embedding, Gru, LastTimeStep, LayerNorm, LearnedSelfAttention, Lstm,
+    MaskSteps, OneHot, Padding1d, RecurrentAttention, RepeatVector, ReverseTime, SelfAttention, SimpleRnn,
+    Subsampling1d, Upsampling1d, ZeroPadding1d,
+};
 
 use super::Settings;
 use super::settings::settings_setters;
@@ -105,6 +111,44 @@ pub enum LayerConfig {
     Rbm(Rbm),
     /// An autoencoder.
     AutoEncoder(AutoEncoder),
+    /// A recurrence.
+    SimpleRnn(SimpleRnn),
+    /// Long short-term memory.
+    Lstm(Lstm),
+    /// A gated recurrent unit.
+    Gru(Gru),
+    /// The last step that is there.
+    LastTimeStep(LastTimeStep),
+    /// Steps from the last to the first.
+    ReverseTime(ReverseTime),
+    /// The same row at every step.
+    RepeatVector(RepeatVector),
+    /// Says which steps are not there.
+    MaskSteps(MaskSteps),
+    /// A learned row for the number of a thing.
+    Embedding(Embedding),
+    /// A 1 at the place of a thing.
+    OneHot(OneHot),
+    /// Rows of mean 0 and variance 1.
+    LayerNorm(LayerNorm),
+    /// Steps that look at each other.
+    SelfAttention(SelfAttention),
+    /// Learned questions that look at all steps.
+    LearnedSelfAttention(LearnedSelfAttention),
+    /// Steps of one value that look at those of another.
+    Attention(Attention),
+    /// A recurrence that looks at all steps.
+    RecurrentAttention(RecurrentAttention),
+    /// Filters that move over steps.
+    Conv1d(Conv1d),
+    /// One number for a few steps.
+    Subsampling1d(Subsampling1d),
+    /// Steps of zeros around a sequence.
+    ZeroPadding1d(ZeroPadding1d),
+    /// Steps cut off.
+    Cropping1d(Cropping1d),
+    /// Every step again and again.
+    Upsampling1d(Upsampling1d),
 }
 
 fn yes() -> bool {
@@ -224,6 +268,25 @@ kinds! {
     "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
     "rbm", Rbm, Rbm;
     "autoencoder", AutoEncoder, AutoEncoder;
+    "simple_rnn", SimpleRnn, SimpleRnn;
+    "lstm", Lstm, Lstm;
+    "gru", Gru, Gru;
+    "last_time_step", LastTimeStep, LastTimeStep;
+    "reverse_time", ReverseTime, ReverseTime;
+    "repeat_vector", RepeatVector, RepeatVector;
+    "mask", MaskSteps, MaskSteps;
+    "embedding", Embedding, Embedding;
+    "one_hot", OneHot, OneHot;
+    "layer_norm", LayerNorm, LayerNorm;
+    "self_attention", SelfAttention, SelfAttention;
+    "learned_self_attention", LearnedSelfAttention, LearnedSelfAttention;
+    "attention", Attention, Attention;
+    "recurrent_attention", RecurrentAttention, RecurrentAttention;
+    "conv1d", Conv1d, Conv1d;
+    "subsampling1d", Subsampling1d, Subsampling1d;
+    "zero_padding1d", ZeroPadding1d, ZeroPadding1d;
+    "cropping1d", Cropping1d, Cropping1d;
+    "upsampling1d", Upsampling1d, Upsampling1d;
 }
 
 /// Settings of layers without weights.
@@ -247,7 +310,12 @@ impl LayerConfig {
     pub(crate) fn joins(&self) -> bool {
         matches!(
             self,
-            LayerConfig::Merge(_) | LayerConfig::ElementWise(_) | LayerConfig::Stack(_) | LayerConfig::L2Distance(_)
+            LayerConfig::Merge(_)
+                | LayerConfig::ElementWise(_)
+                | LayerConfig::Stack(_)
+                | LayerConfig::L2Distance(_)
+                | LayerConfig::RepeatVector(_)
+                | LayerConfig::Attention(_)
         )
     }
 
@@ -262,6 +330,13 @@ impl LayerConfig {
                 | LayerConfig::Conv2dTransposed(_)
                 | LayerConfig::Rbm(_)
                 | LayerConfig::AutoEncoder(_)
+                | LayerConfig::SimpleRnn(_)
+                | LayerConfig::Lstm(_)
+                | LayerConfig::Gru(_)
+                | LayerConfig::SelfAttention(_)
+                | LayerConfig::LearnedSelfAttention(_)
+                | LayerConfig::RecurrentAttention(_)
+                | LayerConfig::Conv1d(_)
                 | LayerConfig::Output(_)
         )
     }
@@ -277,6 +352,15 @@ impl LayerConfig {
             | LayerConfig::ElementWiseMultiplication(_)
             | LayerConfig::Rbm(_)
             | LayerConfig::AutoEncoder(_)
+            | LayerConfig::SimpleRnn(_)
+            | LayerConfig::Lstm(_)
+            | LayerConfig::Gru(_)
+            | LayerConfig::SelfAttention(_)
+            | LayerConfig::LearnedSelfAttention(_)
+            | LayerConfig::RecurrentAttention(_)
+            | LayerConfig::Conv1d(_)
+            | LayerConfig::Attention(_)
+            | LayerConfig::Embedding(_)
             | LayerConfig::Output(_)
             | LayerConfig::Custom(_) => return None,
             LayerConfig::PRelu(_) => {
@@ -288,8 +372,13 @@ impl LayerConfig {
             | LayerConfig::ZeroPadding(_)
             | LayerConfig::Upsampling2d(_)
             | LayerConfig::Cropping2d(_)
-            | LayerConfig::SpaceToDepth(_) => OF_ALL,
-            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) => &[
+            | LayerConfig::SpaceToDepth(_)
+            | LayerConfig::LastTimeStep(_)
+            | LayerConfig::Subsampling1d(_)
+            | LayerConfig::ZeroPadding1d(_)
+            | LayerConfig::Cropping1d(_)
+            | LayerConfig::Upsampling1d(_) => OF_ALL,
+            LayerConfig::BatchNorm(BatchNorm { learned: true, .. }) | LayerConfig::LayerNorm(_) => &[
                 "name",
                 "after",
                 "dropout",
@@ -318,6 +407,10 @@ impl LayerConfig {
             | LayerConfig::Shift(_)
             | LayerConfig::L2Normalise(_)
             | LayerConfig::L2Distance(_)
+            | LayerConfig::ReverseTime(_)
+            | LayerConfig::RepeatVector(_)
+            | LayerConfig::MaskSteps(_)
+            | LayerConfig::OneHot(_)
             | LayerConfig::Reshape(_) => OF_JOINTS,
         };
         let unused = self.settings().keys().find(|key| !usable.contains(key))?;

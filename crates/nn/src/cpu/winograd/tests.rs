@@ -83,6 +83,7 @@ impl Case {
             y: &mut y,
             aux: &mut [],
             marks: &mut [],
+            carried: &mut [],
             scratch: &mut nans(scratch[0]),
         });
         let mut slopes = [nans(weights.len()), nans(self.bias.len()), nans(x.len())];
