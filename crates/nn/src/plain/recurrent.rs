@@ -19,14 +19,6 @@ pub(crate) struct Unit<R> {
     pub peepholes: [R; 3],
 }
 
-impl<R: Real> Unit<R> {
-    /// A unit that is given this, with nothing before it.
-    #[inline(always)]
-    pub(crate) fn new(z: [[R; 4]; 2]) -> Self {
-        Self { z, before: R::ZERO, cell_before: R::ZERO, peepholes: [R::ZERO; 3] }
-    }
-}
-
 /// What comes out of a unit: its gates, and its planes behind them.
 #[inline(always)]
 pub(crate) fn step_forward<R: Real>(op: &Recurrence, unit: &Unit<R>) -> [R; 6] {

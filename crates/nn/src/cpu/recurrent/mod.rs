@@ -1,14 +1,17 @@
 //! Recurrent layers. What comes in is multiplied for all steps at once, and so are the gradients; only the product with what was before
 //! waits for the step before it. Its weights are packed once for all steps where that fits.
 
+mod units;
+
 use paceline_model::vectorize;
+use units::{BackRow, Memory, back_of_row, step_of_row};
 
 use super::dense::{sum_columns, weight_gradient, weight_gradient_scratch};
 use super::dispatch::Instructions;
 use super::product::{self, Matrix, Packing, Product};
 use crate::Activation;
 use crate::pass::{Backward, Forward, Needs, RowsOfGradient, WrittenNext};
-use crate::plain::recurrent::{Unit, is_there, step_back, step_forward};
+use crate::plain::recurrent::is_there;
 use crate::recurrence::{CELL, Cell, Recurrence};
 
 /// A product whose right side is the same at every step.
@@ -77,39 +80,54 @@ pub(super) fn needs(instructions: Instructions, op: &Recurrence, examples: usize
     Needs { forward_scratch: examples * columns + units + forward, backward_scratch: slopes + gradients, ..plain }
 }
 
-/// The operation with its activations as constants, where they are the usual ones: the compiler writes them out then.
+/// Runs `$body` with `$known` bound to what makes the operation, its activations as constants where they are the usual ones. Called within
+/// the vectorised code, it tells the compiler what it compiles.
 macro_rules! with_known {
-    ($op:expr, |$known:ident| $body:expr) => {
-        match ($op.cell, $op.gate, $op.activation) {
+    ($op:expr, |$known:ident| $body:expr) => {{
+        let op = *$op;
+        match (op.cell, op.gate, op.activation) {
             (Cell::Lstm { peepholes: false }, Activation::Sigmoid, Activation::Tanh) => {
-                let $known = Recurrence {
+                let $known = move || Recurrence {
                     cell: Cell::Lstm { peepholes: false },
                     gate: Activation::Sigmoid,
                     activation: Activation::Tanh,
-                    ..*$op
+                    ..op
                 };
                 $body
             }
             (Cell::Lstm { peepholes: true }, Activation::Sigmoid, Activation::Tanh) => {
-                let $known = Recurrence {
+                let $known = move || Recurrence {
                     cell: Cell::Lstm { peepholes: true },
                     gate: Activation::Sigmoid,
                     activation: Activation::Tanh,
-                    ..*$op
+                    ..op
                 };
                 $body
             }
             (Cell::Gru, Activation::Sigmoid, Activation::Tanh) => {
-                let $known =
-                    Recurrence { cell: Cell::Gru, gate: Activation::Sigmoid, activation: Activation::Tanh, ..*$op };
+                let $known = move || Recurrence {
+                    cell: Cell::Gru,
+                    gate: Activation::Sigmoid,
+                    activation: Activation::Tanh,
+                    ..op
+                };
+                $body
+            }
+            (Cell::Simple, _, Activation::Tanh) => {
+                let $known = move || Recurrence {
+                    cell: Cell::Simple,
+                    gate: Activation::Sigmoid,
+                    activation: Activation::Tanh,
+                    ..op
+                };
                 $body
             }
             _ => {
-                let $known = *$op;
+                let $known = move || op;
                 $body
             }
         }
-    };
+    }};
 }
 
 pub(super) fn forward(instructions: Instructions, op: &Recurrence, pass: &mut Forward<'_, f32>) {
@@ -165,6 +183,7 @@ pub(super) fn forward(instructions: Instructions, op: &Recurrence, pass: &mut Fo
         with_known!(op, |op| vectorize(
             #[inline(always)]
             || {
+                let op = op();
                 for row in 0..rows {
                     let at = row * steps + t;
                     let last = before.map(|before| row * steps + before);
@@ -210,100 +229,6 @@ pub(super) fn forward(instructions: Instructions, op: &Recurrence, pass: &mut Fo
     }
 }
 
-/// What is remembered of one step of one example besides its gates, and what was before.
-struct Memory<'a> {
-    /// The cell of an LSTM, or what a GRU proposed; of a simple layer what came out.
-    other: &'a mut [f32],
-    h: &'a mut [f32],
-    h_before: Option<&'a [f32]>,
-    c_before: Option<&'a [f32]>,
-}
-
-impl<'a> Memory<'a> {
-    /// Cuts it out of the planes behind the gates, of which the last is what came out.
-    #[inline(always)]
-    fn cut(planes: &'a mut [f32], h_plane: &'a mut [f32], units: usize, at: usize, last: Option<usize>) -> Self {
-        let (h, h_before) = here_and_before(h_plane, units, at, last);
-        let (other, c_before) = here_and_before(planes, units, at, last);
-        Self { other, h, h_before, c_before }
-    }
-}
-
-/// The numbers of one place to be written, and those of another; nothing of a plane that is not there.
-#[inline(always)]
-fn here_and_before(plane: &mut [f32], units: usize, at: usize, last: Option<usize>) -> (&mut [f32], Option<&[f32]>) {
-    if plane.is_empty() {
-        return (&mut [], None);
-    }
-    match last {
-        None => (&mut plane[at * units..][..units], None),
-        Some(last) => {
-            let ranges = [at * units..(at + 1) * units, last * units..(last + 1) * units];
-            let [here, before] = plane.get_disjoint_mut(ranges).expect("two steps");
-            (here, Some(before))
-        }
-    }
-}
-
-/// The units of one example at one step.
-#[inline(always)]
-fn step_of_row(
-    op: &Recurrence,
-    z: &mut [f32],
-    given: &[f32],
-    [h_before, c_before]: [&[f32]; 2],
-    [p, proposed_bias]: [&[f32]; 2],
-    memory: &mut Memory<'_>,
-) {
-    let units = op.units;
-    let (h_before, c_before, h) = (&h_before[..units], &c_before[..units], &mut memory.h[..units]);
-    match op.cell {
-        Cell::Simple => {
-            let (z, given) = (&mut z[..units], &given[..units]);
-            for unit in 0..units {
-                let of = Unit::new([[z[unit], 0.0, 0.0, 0.0], [given[unit], 0.0, 0.0, 0.0]]);
-                let [out, ..] = step_forward(op, &of);
-                (z[unit], h[unit]) = (out, out);
-            }
-        }
-        Cell::Lstm { peepholes } => {
-            let (zi, rest) = z.split_at_mut(units);
-            let (zf, rest) = rest.split_at_mut(units);
-            let (zg, zo) = rest.split_at_mut(units);
-            let zo = &mut zo[..units];
-            let [ri, rf, rg, ro] = [0, 1, 2, 3].map(|gate| &given[gate * units..][..units]);
-            let [pi, pf, po] = [0, 1, 2].map(|row| if peepholes { &p[row * units..][..units] } else { c_before });
-            let c = &mut memory.other[..units];
-            for unit in 0..units {
-                let of = Unit {
-                    z: [[zi[unit], zf[unit], zg[unit], zo[unit]], [ri[unit], rf[unit], rg[unit], ro[unit]]],
-                    before: 0.0,
-                    cell_before: c_before[unit],
-                    peepholes: [pi[unit], pf[unit], po[unit]],
-                };
-                [zi[unit], zf[unit], zg[unit], zo[unit], c[unit], h[unit]] = step_forward(op, &of);
-            }
-        }
-        Cell::Gru => {
-            let (zr, rest) = z.split_at_mut(units);
-            let (zz, zn) = rest.split_at_mut(units);
-            let zn = &mut zn[..units];
-            let [rr, rz, rn] = [0, 1, 2].map(|gate| &given[gate * units..][..units]);
-            let (q, proposed_bias) = (&mut memory.other[..units], &proposed_bias[..units]);
-            for unit in 0..units {
-                let of = Unit {
-                    before: h_before[unit],
-                    ..Unit::new([
-                        [zr[unit], zz[unit], zn[unit], 0.0],
-                        [rr[unit], rz[unit], rn[unit] + proposed_bias[unit], 0.0],
-                    ])
-                };
-                [zr[unit], zz[unit], zn[unit], q[unit], h[unit], _] = step_forward(op, &of);
-            }
-        }
-    }
-}
-
 pub(super) fn backward(instructions: Instructions, op: &Recurrence, pass: &mut Backward<'_, f32>) {
     let &Recurrence { steps, inputs, units, .. } = op;
     let (rows, columns, is_gru) = (pass.examples, op.columns(), op.cell == Cell::Gru);
@@ -334,6 +259,7 @@ pub(super) fn backward(instructions: Instructions, op: &Recurrence, pass: &mut B
         with_known!(op, |op| vectorize(
             #[inline(always)]
             || {
+                let op = op();
                 for row in 0..rows {
                     let at = row * steps + t;
                     let dz = &mut dz[at * columns..][..columns];
@@ -431,76 +357,6 @@ fn swap_proposed(dz: &mut [f32], dn: &mut [f32], columns: usize, units: usize) {
     if !dn.is_empty() {
         for (dz, dn) in dz.chunks_exact_mut(columns).zip(dn.chunks_exact_mut(units)) {
             dz[2 * units..].swap_with_slice(dn);
-        }
-    }
-}
-
-/// What one example remembers of one step.
-struct BackRow<'a> {
-    gates: &'a [f32],
-    other: &'a [f32],
-    before: [&'a [f32]; 2],
-    p: &'a [f32],
-}
-
-/// Slopes of the units of one example at one step.
-#[inline(always)]
-fn back_of_row(
-    op: &Recurrence,
-    row: &BackRow<'_>,
-    dh: &[f32],
-    dc: &mut [f32],
-    passes_by: &mut [f32],
-    dz: &mut [f32],
-    dn: &mut [f32],
-) {
-    let units = op.units;
-    let (dh, dc, passes_by) = (&dh[..units], &mut dc[..units], &mut passes_by[..units]);
-    let [h_before, c_before] = row.before.map(|before| &before[..units]);
-    match op.cell {
-        Cell::Simple => {
-            let (gates, dz) = (&row.gates[..units], &mut dz[..units]);
-            for unit in 0..units {
-                let planes = [gates[unit], 0.0, 0.0, 0.0, 0.0, 0.0];
-                dz[unit] = step_back(op, planes, &Unit::new([[0.0; 4]; 2]), dh[unit], 0.0).z[0][0];
-                passes_by[unit] = 0.0;
-            }
-        }
-        Cell::Lstm { peepholes } => {
-            let [i, f, g, o] = [0, 1, 2, 3].map(|gate| &row.gates[gate * units..][..units]);
-            let c = &row.other[..units];
-            let [pi, pf, po] = [0, 1, 2].map(|which| if peepholes { &row.p[which * units..][..units] } else { c });
-            let (di, rest) = dz.split_at_mut(units);
-            let (df, rest) = rest.split_at_mut(units);
-            let (dg, d_out) = rest.split_at_mut(units);
-            let d_out = &mut d_out[..units];
-            for unit in 0..units {
-                let of = Unit {
-                    cell_before: c_before[unit],
-                    peepholes: [pi[unit], pf[unit], po[unit]],
-                    ..Unit::new([[0.0; 4]; 2])
-                };
-                let planes = [i[unit], f[unit], g[unit], o[unit], c[unit], 0.0];
-                let slopes = step_back(op, planes, &of, dh[unit], dc[unit]);
-                [di[unit], df[unit], dg[unit], d_out[unit]] = slopes.z[0];
-                dc[unit] = slopes.cell_before;
-                passes_by[unit] = 0.0;
-            }
-        }
-        Cell::Gru => {
-            let [r, z, n] = [0, 1, 2].map(|gate| &row.gates[gate * units..][..units]);
-            let q = &row.other[..units];
-            let (dr, rest) = dz.split_at_mut(units);
-            let (dzz, dq) = rest.split_at_mut(units);
-            let (dq, dn) = (&mut dq[..units], &mut dn[..units]);
-            for unit in 0..units {
-                let of = Unit { before: h_before[unit], ..Unit::new([[0.0; 4]; 2]) };
-                let planes = [r[unit], z[unit], n[unit], q[unit], 0.0, 0.0];
-                let slopes = step_back(op, planes, &of, dh[unit], 0.0);
-                [dr[unit], dzz[unit], dn[unit], _] = slopes.z[0];
-                dq[unit] = slopes.z[1][2];
-                passes_by[unit] = slopes.before;
-            }
         }
     }
 }
