@@ -18,6 +18,8 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Write what a model says of data into a CSV file
     Predict(Predict),
+    /// Go on with a text, by a model that was trained on text
+    Generate(Generate),
     /// Fetch, look at or export data
     Data {
         #[command(subcommand)]
@@ -335,6 +337,24 @@ pub(crate) struct Predict {
     pub helping: Helping,
     #[command(flatten)]
     pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Generate {
+    /// The model file of a run on `text:`
+    pub model: PathBuf,
+    /// What the text begins with
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub text: String,
+    /// Characters to add
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub length: usize,
+    /// Below 1 what is likely becomes likelier, above 1 less so; at 0 the likeliest is taken
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    pub temperature: f64,
+    /// What chance goes by
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
 }
 
 #[derive(Subcommand)]

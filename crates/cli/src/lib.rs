@@ -43,6 +43,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Train(arguments) => command::train::run(&arguments),
         Command::Evaluate(arguments) => command::evaluate::run(&arguments),
         Command::Predict(arguments) => command::predict::run(&arguments),
+        Command::Generate(arguments) => command::generate::run(&arguments),
         Command::Data { command } => command::data::run(&command),
         Command::Model { command } => command::model::run(&command),
         Command::Master(arguments) => command::master::run(&arguments),

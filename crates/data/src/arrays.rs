@@ -28,8 +28,10 @@ impl Arrays {
             });
         }
         let examples = features.len() / width;
-        check_finite(&features, width, "the features")?;
-        check_targets(&targets, &shape.targets, examples)?;
+        // Steps of sequences that are not there are no numbers.
+        let is_sequence = shape.features.len() == 2;
+        check_numbers(&features, width, "the features", is_sequence)?;
+        check_targets(&targets, &shape.targets, examples, is_sequence)?;
         let (normaliser, notes) = (NormaliserKind::None, Notes::default());
         let schema = Schema::of_targets(&shape.targets);
         Ok(Self { shape, examples, features, targets, weights: None, schema, normaliser, notes })
@@ -123,7 +125,7 @@ fn expect(what: &'static str, expected: usize, found: usize) -> Result<(), Error
     Err(Error::ShapeMismatch { what, expected: expected.to_string(), found: found.to_string() })
 }
 
-fn check_targets(targets: &Targets, shape: &TargetShape, examples: usize) -> Result<(), Error> {
+fn check_targets(targets: &Targets, shape: &TargetShape, examples: usize, has_gaps: bool) -> Result<(), Error> {
     match (targets, shape) {
         (Targets::None, TargetShape::None) => Ok(()),
         (Targets::Classes(classes), TargetShape::Classes { names }) => {
@@ -141,7 +143,7 @@ fn check_targets(targets: &Targets, shape: &TargetShape, examples: usize) -> Res
         (Targets::Values { width, values }, TargetShape::Values { names }) => {
             expect("the width of the target values", names.len(), *width)?;
             expect("the number of target values", examples * width, values.len())?;
-            check_finite(values, (*width).max(1), "the targets")
+            check_numbers(values, (*width).max(1), "the targets", has_gaps)
         }
         (targets, shape) => Err(Error::ShapeMismatch {
             what: "the kind of targets",
@@ -161,9 +163,9 @@ fn check_targets(targets: &Targets, shape: &TargetShape, examples: usize) -> Res
     }
 }
 
-/// Fails on the first number that is infinite or not a number.
-pub(crate) fn check_finite(values: &[f32], width: usize, origin: &str) -> Result<(), Error> {
-    match values.iter().position(|value| !value.is_finite()) {
+/// Fails on the first number that is infinite, or is none and not a gap either.
+pub(crate) fn check_numbers(values: &[f32], width: usize, origin: &str, has_gaps: bool) -> Result<(), Error> {
+    match values.iter().position(|value| !value.is_finite() && !(has_gaps && value.is_nan())) {
         None => Ok(()),
         Some(at) => Err(Error::NotFinite {
             origin: origin.to_owned(),

@@ -11,7 +11,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
-        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `shards:`, `partitions:`{suggestion}"
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `sequences:`, `text:`, `cifar10:`, \
+         `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.

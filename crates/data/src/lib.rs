@@ -23,7 +23,8 @@
 //! - [`Source`], [`ExampleShape`], [`Order`]: what every kind of data looks like from outside (`source`).
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
-//!   `idx` over it; `table` for comma-separated values, with its [`Schema`];
+//!   `cifar` and `idx` over it; `table` for comma-separated values, with its [`Schema`]; `sequences` for tables whose rows are
+//!   steps, `text` for characters;
 //!   `shards` for folders of Parquet or Arrow files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
 //!   worker has some of the data.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
@@ -36,6 +37,7 @@
 mod arrays;
 mod beside;
 mod bytes;
+mod cifar;
 mod digits;
 mod error;
 mod export;
@@ -48,6 +50,7 @@ mod mnist;
 mod normaliser;
 mod open;
 mod partitions;
+mod sequences;
 #[cfg(feature = "shards")]
 mod shards;
 mod shuffle;
@@ -57,6 +60,7 @@ mod stream;
 mod subset;
 mod suggestion;
 mod table;
+mod text;
 
 pub use arrays::Arrays;
 pub use error::{BoxError, Error};

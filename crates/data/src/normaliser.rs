@@ -57,12 +57,13 @@ impl Normaliser {
         })
     }
 
+    /// Of sequences the steps are taken together, those that are there: a number means the same at each.
     fn fit_min_max(source: &dyn Source) -> Result<Self, Error> {
-        let width = source.shape().width();
+        let width = of_step(source);
         let (mut minimum, mut maximum) = (vec![f32::INFINITY; width], vec![f32::NEG_INFINITY; width]);
         for_each_piece(source, |batch| {
             for row in batch.features.chunks_exact(width) {
-                for (column, value) in row.iter().enumerate() {
+                for (column, value) in row.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
                     minimum[column] = minimum[column].min(*value);
                     maximum[column] = maximum[column].max(*value);
                 }
@@ -71,7 +72,20 @@ impl Normaliser {
         })?;
         // Without examples the limits never met a value.
         minimum.iter_mut().filter(|value| !value.is_finite()).for_each(|value| *value = 0.0);
-        Ok(Self::min_max(minimum, &maximum))
+        Ok(Self::min_max(minimum, &maximum).repeated(source.shape().width() / width))
+    }
+
+    /// The same for every step of a sequence.
+    fn repeated(self, steps: usize) -> Self {
+        match self {
+            Self::MinMax { minimum, range } => {
+                Self::MinMax { minimum: minimum.repeat(steps), range: range.repeat(steps) }
+            }
+            Self::Standardise { mean, deviation } => {
+                Self::Standardise { mean: mean.repeat(steps), deviation: deviation.repeat(steps) }
+            }
+            Self::Image { .. } => self,
+        }
     }
 
     fn min_max(minimum: Vec<f32>, maximum: &[f32]) -> Self {
@@ -96,10 +110,10 @@ impl Normaliser {
     }
 
     fn fit_standardise(source: &dyn Source) -> Result<Self, Error> {
-        let width = source.shape().width();
+        let width = of_step(source);
         let (mut mean, mut squares, mut count) = (vec![0.0f64; width], vec![0.0f64; width], 0.0f64);
         for_each_piece(source, |batch| {
-            for row in batch.features.chunks_exact(width) {
+            for row in batch.features.chunks_exact(width).filter(|row| !row[0].is_nan()) {
                 count += 1.0;
                 let share = 1.0 / count;
                 // Welford 1962: squares of deviations from the running mean, so that large means cost no digits.
@@ -111,7 +125,7 @@ impl Normaliser {
             }
             Ok(())
         })?;
-        Ok(Self::standardise(&mean, &squares, count))
+        Ok(Self::standardise(&mean, &squares, count).repeated(source.shape().width() / width))
     }
 
     /// Fails unless this normaliser fits features of this width; to be asked of one that came from a file.
@@ -147,6 +161,14 @@ impl Normaliser {
             }
         }
         Ok(())
+    }
+}
+
+/// Numbers that are fitted apart: those of an example, or of a step of a sequence.
+fn of_step(source: &dyn Source) -> usize {
+    match source.shape().features[..] {
+        [_, features] => features,
+        _ => source.shape().width(),
     }
 }
 

@@ -6,7 +6,9 @@ use paceline_model::PartitionId;
 
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
-use crate::{Error, NormaliserKind, Partitions, Schema, Source, Subset, digits, idx, mnist, table};
+use crate::{
+    Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, mnist, sequences, table, text,
+};
 
 /// A partition that somebody has.
 #[derive(Clone)]
@@ -97,6 +99,9 @@ impl OpenOptions {
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
+/// | `sequences:path?id=…&label=…` | a table whose rows are the steps of sequences |
+/// | `text:path?steps=100` | text, character by character: the next one is to be told |
+/// | `cifar10:path` | the binary files of CIFAR-10, or a folder of them |
 /// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 ///
@@ -136,6 +141,12 @@ fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>,
             }
             idx::open(&options.path(images)?, labels.as_deref(), options.schema.as_ref(), NormaliserKind::Image)
         }
+        "sequences" => sequences::open(&options.path(spec.rest)?, &spec.options, options),
+        "text" => text::open(&options.path(spec.rest)?, &spec.options, options),
+        "cifar10" => {
+            spec.expect_no_options()?;
+            cifar::open(&options.path(spec.rest)?)
+        }
         "shards" => shards(&options.path(spec.rest)?, &spec.options, options),
         _ => table::open(&options.path(spec.rest)?, &spec.options, options),
     }
@@ -154,7 +165,7 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
     let spec = Spec::parse(spec)?;
     let inputs = match spec.scheme {
         "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
-        "csv" => vec![options.path(spec.rest)?],
+        "csv" | "sequences" | "text" | "cifar10" => vec![options.path(spec.rest)?],
         #[cfg(feature = "shards")]
         "shards" => crate::shards::listed(&options.path(spec.rest)?)?,
         // What is fetched is kept in a folder of its own, and what is built in has no file.

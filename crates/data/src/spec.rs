@@ -4,7 +4,10 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 7] = ["mnist", "digits", "idx", "csv", "shards", "partitions", "given"];
+pub(crate) const SCHEMES: [&str; 10] =
+    ["mnist", "digits", "idx", "csv", "sequences", "text", "cifar10", "shards", "partitions", "given"];
+/// Those that have options.
+const WITH_OPTIONS: [&str; 7] = ["mnist", "digits", "csv", "sequences", "text", "cifar10", "shards"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl<'a> Spec<'a> {
         }
         // File names of other schemes may hold a question mark.
         let (rest, query) = match scheme {
-            "csv" | "shards" | "mnist" | "digits" => rest.rsplit_once('?').unwrap_or((rest, "")),
+            scheme if WITH_OPTIONS.contains(&scheme) => rest.rsplit_once('?').unwrap_or((rest, "")),
             _ => (rest, ""),
         };
         let mut options = Vec::new();
@@ -82,6 +85,14 @@ impl Spec<'_> {
             Some((key, _)) => expect_name("option of a source", key, &["examples", "seed"]),
         }
     }
+}
+
+/// A number from 1 on.
+pub(crate) fn count(setting: &'static str, value: &str) -> Result<usize, Error> {
+    value.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+        let (expected, found) = ("a number from 1 on".to_owned(), format!("`{value}`"));
+        Error::BadSetting { setting, expected, found }
+    })
 }
 
 /// Fails with the nearest name unless `found` is one of `known`.

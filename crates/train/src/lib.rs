@@ -15,6 +15,7 @@
 //! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 
 mod error;
+mod generate;
 mod inference;
 mod job;
 mod mode;
@@ -29,6 +30,7 @@ mod sync;
 mod team;
 
 pub use error::Error;
+pub use generate::GenerateOptions;
 pub use inference::{
     Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
     Pending,

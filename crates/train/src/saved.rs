@@ -68,6 +68,15 @@ impl SavedModel {
             };
             return self.file.network.outputs().flat_map(of).collect();
         }
+        if let Some(steps) = self.file.network.output().steps() {
+            // Of sequences every step has its outputs.
+            let width = outputs / steps;
+            let known = self.schema.as_ref().and_then(Schema::class_names).unwrap_or_default();
+            let names = name_outputs(&known[..known.len().min(width)], width);
+            return (1..=steps)
+                .flat_map(|step| names[..width].iter().map(move |name| format!("{step}.{name}")))
+                .collect();
+        }
         let mut names = match self.schema.as_ref().map(|s| &s.target) {
             Some(SchemaTarget::Classes { names, .. }) => names.clone(),
             Some(SchemaTarget::Values { columns }) => columns.clone(),
@@ -80,9 +89,9 @@ impl SavedModel {
         names
     }
 
-    /// Whether the outputs tell classes apart.
+    /// Whether the outputs tell classes apart, one of an example.
     pub fn predicts_classes(&self) -> bool {
-        self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
+        self.file.network.output().steps().is_none() && self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
     }
 
     /// Whether the outputs are probabilities.

@@ -35,6 +35,8 @@ pub struct OutputScores {
     pub measures: Measures,
     /// Where its outputs are in a row of all, and its targets likewise.
     columns: [std::ops::Range<usize>; 2],
+    /// Steps, if it judges sequences: each that has a target is judged as an example is.
+    steps: Option<usize>,
 }
 
 /// What can be told besides the loss.
@@ -166,6 +168,8 @@ impl Serialize for Measures {
 /// Collects scores batch by batch.
 pub struct Evaluator {
     scores: Scores,
+    /// The only end, if it judges sequences.
+    of_sequences: Option<OutputScores>,
     outputs: Vec<f32>,
 }
 
@@ -173,8 +177,9 @@ impl Evaluator {
     /// For targets of this kind and this network; nothing for data without targets. The curves of classes distinguish these
     /// thresholds.
     pub fn new(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Option<Self> {
-        let outputs = ends(targets, network);
-        let measures = match outputs.first() {
+        let mut outputs = ends(targets, network);
+        let first = outputs.first();
+        let measures = match first {
             Some(first) => first.measures.clone(),
             None => Measures::of(targets, network.output().len())?,
         };
@@ -184,8 +189,9 @@ impl Evaluator {
             }
             _ => None,
         };
+        let of_sequences = if outputs.len() == 1 { outputs.pop() } else { None };
         let scores = Scores { loss: Loss::default(), measures, roc, auc: None, outputs };
-        Some(Self { scores, outputs: Vec::new() })
+        Some(Self { scores, of_sequences, outputs: Vec::new() })
     }
 
     /// Runs a model on one batch and judges what comes out.
@@ -209,6 +215,10 @@ impl Evaluator {
             several.iter_mut().for_each(|output| output.add(batch, outputs));
             return measures.clone_from(&several[0].measures);
         }
+        if let Some(only) = &mut self.of_sequences {
+            only.add(batch, outputs);
+            return measures.clone_from(&only.measures);
+        }
         match (measures, &batch.targets) {
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
                 classes.add(outputs, wanted, batch.weights.as_deref());
@@ -230,17 +240,21 @@ impl Evaluator {
     }
 }
 
-/// What is judged of each end, where a network has several.
+/// What is judged of each end, where a network has several, or one that judges sequences.
 fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
     let TargetShape::Values { names } = targets else { return Vec::new() };
-    let Some(columns) = network.targets_of(names.len()).filter(|columns| columns.len() > 1) else { return Vec::new() };
+    let judges_sequences = network.outputs().any(|output| output.shape.steps().is_some());
+    let columns = network.targets_of(names.len()).filter(|columns| columns.len() > 1 || judges_sequences);
+    let Some(columns) = columns else { return Vec::new() };
     let end = |(output, own): (OutputInfo<'_>, std::ops::Range<usize>)| {
+        let steps = output.shape.steps();
+        let width = output.columns.len() / steps.unwrap_or(1);
         let targets = match own.len() < output.columns.len() {
             true => TargetShape::Classes { names: Vec::new() },
-            false => TargetShape::Values { names: names[own.clone()].to_vec() },
+            false => TargetShape::Values { names: names[own.clone()][..width].to_vec() },
         };
-        let measures = Measures::of(&targets, output.columns.len()).expect("targets of a kind");
-        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own] }
+        let measures = Measures::of(&targets, width).expect("targets of a kind");
+        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own], steps }
     };
     network.outputs().zip(columns).map(end).collect()
 }
@@ -255,14 +269,32 @@ impl OutputScores {
         let columns = |rows: &[f32], width: usize, own: &std::ops::Range<usize>| -> Vec<f32> {
             rows.chunks_exact(width).flat_map(|row| &row[own.clone()]).copied().collect()
         };
-        let (outputs, wanted) = (columns(outputs, all, own), columns(values, *width, wanted));
+        let (mut outputs, mut wanted) = (columns(outputs, all, own), columns(values, *width, wanted));
+        let mut weights = batch.weights.clone();
+        if let Some(steps) = self.steps {
+            keep_judged(steps * batch.examples(), &mut outputs, &mut wanted, &mut weights);
+        }
         match &mut self.measures {
             Measures::Classes(classes) => {
                 let wanted: Vec<u32> = wanted.iter().map(|class| *class as u32).collect();
-                classes.add(&outputs, &wanted, batch.weights.as_deref());
+                classes.add(&outputs, &wanted, weights.as_deref());
             }
-            Measures::Values(measured) => measured.add(&outputs, &wanted, batch.weights.as_deref()),
+            Measures::Values(measured) => measured.add(&outputs, &wanted, weights.as_deref()),
         }
+    }
+}
+
+/// Keeps the steps that have a target, each with the weight of its example.
+fn keep_judged(all_steps: usize, outputs: &mut Vec<f32>, wanted: &mut Vec<f32>, weights: &mut Option<Vec<f32>>) {
+    let (width, targets) = (outputs.len() / all_steps, wanted.len() / all_steps);
+    let kept: Vec<usize> = (0..all_steps)
+        .filter(|step| wanted[step * targets..][..targets].iter().all(|target| !target.is_nan()))
+        .collect();
+    *outputs = kept.iter().flat_map(|step| &outputs[step * width..][..width]).copied().collect();
+    *wanted = kept.iter().flat_map(|step| &wanted[step * targets..][..targets]).copied().collect();
+    if let Some(weights) = weights {
+        let steps = all_steps / weights.len().max(1);
+        *weights = kept.iter().map(|step| weights[step / steps]).collect();
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod generate;
 mod helping;
 pub(crate) mod master;
 pub(crate) mod model;

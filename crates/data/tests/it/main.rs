@@ -7,6 +7,7 @@ mod exports;
 mod fetching;
 mod idx;
 mod loader;
+mod sequences;
 #[cfg(feature = "shards")]
 mod shards;
 mod sources;

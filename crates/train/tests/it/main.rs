@@ -10,6 +10,7 @@ mod job;
 mod pretraining;
 mod replica;
 mod resume;
+mod sequences;
 mod start_from;
 mod team;
 mod weights;
