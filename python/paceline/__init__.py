@@ -21,7 +21,7 @@ from paceline.cluster import Master, Worker
 from paceline.data import Data
 from paceline.events import Event
 from paceline.model import Model, Scores
-from paceline.network import Network, adam, feed_forward, image, nesterovs, sgd
+from paceline.network import Network, adam, feed_forward, image, nesterovs, sequence, sgd
 from paceline.statistics import TrainingStatistics
 from paceline.training import Outcome, Stopped, Trainer
 
@@ -45,5 +45,6 @@ __all__ = [
     "image",
     "layers",
     "nesterovs",
+    "sequence",
     "sgd",
 ]

@@ -74,6 +74,55 @@ class Data:
         return cls(source, labels)
 
     @classmethod
+    def from_sequences(
+        cls,
+        sequences: Any,
+        targets: Any = None,
+        *,
+        steps: int | None = None,
+        weights: Any = None,
+        classes: Sequence[Any] | None = None,
+        task: Task | None = None,
+    ) -> Data:
+        """Copies sequences: an array of examples, steps and features, or a list with an array of steps and features for each.
+
+        What shorter sequences lack becomes NaN, as steps that are not there are in an array. `targets` are one for each sequence, as in
+        `from_arrays`, or an array or list of arrays with one for every step: the number of a class, or a number to predict.
+        """
+        rows = [np.asarray(sequence, dtype=np.float32) for sequence in sequences]
+        rows = [row[:, np.newaxis] if row.ndim == 1 else row for row in rows]
+        if not rows or any(row.ndim != 2 or row.shape[1] != rows[0].shape[1] for row in rows):
+            raise SettingError("expected sequences of steps of as many features each: an array with 3 dimensions, or a list of arrays with 2")
+        longest = max(len(row) for row in rows)
+        if steps is not None and steps < longest:
+            raise SettingError(f"expected `steps` of at least {longest}, as the longest sequence has, found {steps}")
+        steps = steps or longest
+        features = np.full((len(rows), steps, rows[0].shape[1]), np.nan, dtype=np.float32)
+        for at, row in enumerate(rows):
+            features[at, : len(row)] = row
+        made: dict[str, Any] = {}
+        if weights is not None:
+            made["weights"] = _flat(weights, "weights", len(rows))
+        labels = None
+        if targets is not None and np.ndim(targets[0]) == 0:
+            array = np.asarray(targets)
+            if _is_classes(array, task):
+                labels, made["labels"] = _labels(array, classes)
+                made["classes"] = [_name(label) for label in labels]
+            else:
+                made["targets"], made["values"] = _flat(array, "targets", len(rows)), ["0"]
+        elif targets is not None:
+            each = [np.asarray(target, dtype=np.float32).reshape(len(target), -1) for target in targets]
+            if len(each) != len(rows) or any(len(one) != len(row) for one, row in zip(each, rows, strict=True)):
+                raise SettingError("expected a target for every step of every sequence")
+            wanted = np.full((len(rows), steps, each[0].shape[1]), np.nan, dtype=np.float32)
+            for at, one in enumerate(each):
+                wanted[at, : len(one)] = one
+            made["targets"] = wanted.reshape(-1)
+            made["values"] = [str(at) for at in range(1, 1 + steps * each[0].shape[1])]
+        return cls(_native.Source.arrays(features.reshape(-1), [steps, rows[0].shape[1]], **made), labels)
+
+    @classmethod
     def from_arrow(
         cls,
         table: Any,

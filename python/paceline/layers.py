@@ -171,6 +171,111 @@ def reshape(to: Mapping[str, Any], **settings: Any) -> Layer:
     return _layer("reshape", settings, to=dict(to))
 
 
+def rbm(units: int, **settings: Any) -> Layer:
+    """A restricted Boltzmann machine; also `visible`, `hidden`, `k`. Pretrained where a `Trainer` is told to."""
+    return _layer("rbm", settings, units=units)
+
+
+def autoencoder(units: int, **settings: Any) -> Layer:
+    """An autoencoder with tied weights; also `corruption`, `loss`, `visible_activation`. Pretrained likewise."""
+    return _layer("autoencoder", settings, units=units)
+
+
+def simple_rnn(units: int, **settings: Any) -> Layer:
+    """A recurrence over the steps of a sequence; also `truncate`, `bidirectional`."""
+    return _layer("simple_rnn", settings, units=units)
+
+
+def lstm(units: int, **settings: Any) -> Layer:
+    """Long short-term memory; also `peepholes`, `gate_activation`, `forget_bias`, `truncate`, `bidirectional`."""
+    return _layer("lstm", settings, units=units)
+
+
+def gru(units: int, **settings: Any) -> Layer:
+    """A gated recurrent unit; also `gate_activation`, `truncate`, `bidirectional`."""
+    return _layer("gru", settings, units=units)
+
+
+def last_time_step(**settings: Any) -> Layer:
+    """What comes in at the last step that is there."""
+    return _layer("last_time_step", settings)
+
+
+def reverse_time(**settings: Any) -> Layer:
+    """The steps from the last that is there to the first."""
+    return _layer("reverse_time", settings)
+
+
+def repeat_vector(steps: int | None = None, **settings: Any) -> Layer:
+    """The same row at every step; without `steps` as many as the second of two values that come in."""
+    return _layer("repeat_vector", settings, **({} if steps is None else {"steps": steps}))
+
+
+def mask(value: float = 0.0, **settings: Any) -> Layer:
+    """Takes steps whose numbers all have one value for steps that are not there."""
+    return _layer("mask", settings, value=value)
+
+
+def embedding(count: int, units: int, **settings: Any) -> Layer:
+    """A learned row for the number of each thing that comes in; also `bias`."""
+    return _layer("embedding", settings, count=count, units=units)
+
+
+def one_hot(count: int, **settings: Any) -> Layer:
+    """A 1 at the place of the thing whose number comes in."""
+    return _layer("one_hot", settings, count=count)
+
+
+def layer_norm(**settings: Any) -> Layer:
+    """Brings every row, step or pixel to mean 0 and variance 1; `epsilon`."""
+    return _layer("layer_norm", settings)
+
+
+def self_attention(units: int, heads: int = 1, **settings: Any) -> Layer:
+    """Steps that look at each other; also `head_size`, `causal`."""
+    return _layer("self_attention", settings, units=units, heads=heads)
+
+
+def learned_self_attention(units: int, queries: int, heads: int = 1, **settings: Any) -> Layer:
+    """Learned questions that look at all steps; also `head_size`."""
+    return _layer("learned_self_attention", settings, units=units, queries=queries, heads=heads)
+
+
+def attention(units: int, after: Sequence[str], heads: int = 1, **settings: Any) -> Layer:
+    """The steps of a first value look at those of a second, and take from a third or the second; also `head_size`, `project`."""
+    return _layer("attention", settings, units=units, heads=heads, after=list(after))
+
+
+def recurrent_attention(units: int, heads: int = 1, **settings: Any) -> Layer:
+    """A recurrence that looks at the whole sequence at every step; also `head_size`."""
+    return _layer("recurrent_attention", settings, units=units, heads=heads)
+
+
+def conv1d(filters: int, kernel: int, **settings: Any) -> Layer:
+    """Filters that move over steps; also `stride`, `dilation`, `padding`, `bias`."""
+    return _layer("conv1d", settings, filters=filters, kernel=kernel)
+
+
+def subsampling1d(pool: Named = "max", kernel: int = 2, **settings: Any) -> Layer:
+    """One figure for a few steps; also `stride`, `padding`."""
+    return _layer("subsampling1d", settings, pool=pool, kernel=kernel)
+
+
+def zero_padding1d(padding: Sequence[int], **settings: Any) -> Layer:
+    """Steps of zeros before the first and behind the last."""
+    return _layer("zero_padding1d", settings, padding=list(padding))
+
+
+def cropping1d(cropping: Sequence[int], **settings: Any) -> Layer:
+    """Cuts the first and the last steps off."""
+    return _layer("cropping1d", settings, cropping=list(cropping))
+
+
+def upsampling1d(size: int = 2, **settings: Any) -> Layer:
+    """Every step again and again."""
+    return _layer("upsampling1d", settings, size=size)
+
+
 def output(units: int, **settings: Any) -> Layer:
     """A dense layer with a loss; without `activation` and `loss` it has those that suit the task."""
     return _layer("output", settings, units=units)

@@ -110,6 +110,11 @@ def image(height: int, width: int, channels: int = 1) -> dict[str, Any]:
     return {"image": [height, width, channels]}
 
 
+def sequence(steps: int, features: int = 1) -> dict[str, Any]:
+    """Examples are sequences of at most so many steps; steps that are not there are NaN."""
+    return {"sequence": [steps, features]}
+
+
 def sgd(learning_rate: float) -> Named:
     """Steps against the gradient."""
     return {"sgd": {"learning_rate": learning_rate}}

@@ -43,7 +43,8 @@ class Trainer:
     """Trains a network: the tables `data` and `train` of a job file as arguments.
 
     Without `workers` and `mode` each step is spread over all cores that this process may use, and the result is that of one. `mode`
-    is `sync`, `averaging`, `shared`, or one of them with its options, such as `{"averaging": {"frequency": 10}}`.
+    is `sync`, `averaging`, `shared`, or one of them with its options, such as `{"averaging": {"frequency": 10}}`. With `pretrain`, the
+    table of that name in a job file, layers that can learn what goes into them do so first, one after the other.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Trainer:
         auc_thresholds: int | None = None,
         early_stopping: Mapping[str, Any] | None = None,
         checkpoint: Mapping[str, Any] | None = None,
+        pretrain: Mapping[str, Any] | None = None,
         output: str | PathLike[str] | None = None,
         resume: bool = False,
         overwrite: bool = False,
@@ -77,6 +79,7 @@ class Trainer:
         self.output, self.resume, self.overwrite = output, resume, overwrite
         self.start, self.take = start, take
         self.callbacks, self.progress = list(callbacks), progress
+        self.pretrain = None if pretrain is None else dict(pretrain)
         self._data = _given(
             batch=batch,
             global_batch=global_batch,
@@ -109,6 +112,8 @@ class Trainer:
         given = {"train": data._source}
         tree: dict[str, Any] = {"data": {"train": "given:train", **self._data}, "train": dict(self._train)}
         tree["network"] = json.loads(self.network.to_json())
+        if self.pretrain is not None:
+            tree["pretrain"] = self.pretrain
         if test is not None:
             given["test"] = as_data(test, like=data)._source
             tree["data"]["test"] = "given:test"

@@ -70,3 +70,34 @@ def test_a_graph_with_two_inputs_and_two_ends_learns() -> None:
     assert model.output_names == ["kind.0", "kind.1", "kind.2", "size"]
     outputs = model.outputs(x)
     assert (outputs[:, :3].argmax(axis=1) == kind).mean() > 0.95
+
+
+def test_sequences_of_any_length_are_told_apart_and_judged_by_their_steps() -> None:
+    draw = np.random.default_rng(2)
+    lengths = draw.integers(3, 9, size=240)
+    x = [draw.normal(size=(length, 2)).astype(np.float32) for length in lengths]
+    # Whether the first numbers of all steps sum to more than 0: of the whole, and of what was there up to each step.
+    sums = [np.cumsum(row[:, 0]) > 0 for row in x]
+    updater = pl.adam(0.01)
+    last = [pl.layers.lstm(8), pl.layers.last_time_step(), pl.layers.output(2)]
+    network = pl.Network(last, input=pl.sequence(8, 2), seed=1, updater=updater)
+    data = pl.Data.from_sequences(x, [bool(row[-1]) for row in sums])
+    assert data.shape == (8, 2)
+    scores = pl.Trainer(network, epochs=60, batch=20).fit(data).model.evaluate(data)
+    assert scores["accuracy"] > 0.95
+    each = pl.Network([pl.layers.gru(8), pl.layers.output(2)], input=pl.sequence(8, 2), seed=1, updater=updater)
+    data = pl.Data.from_sequences(x, [row.astype(np.float32) for row in sums])
+    model = pl.Trainer(each, epochs=60, batch=20).fit(data).model
+    assert model.evaluate(data)["accuracy"] > 0.95
+    with pytest.raises(pl.SettingError, match="a target for every step"):
+        pl.Data.from_sequences(x, [row[1:] for row in sums])
+
+
+def test_layers_are_pretrained_before_the_network_learns() -> None:
+    layers = [pl.layers.rbm(24), pl.layers.autoencoder(12, corruption=0.2, activation="sigmoid"), pl.layers.output(10)]
+    network = pl.Network(layers, input=pl.feed_forward(64), updater=pl.adam(0.01), seed=3)
+    told = []
+    trainer = pl.Trainer(network, epochs=12, batch=32, pretrain={"epochs": 2, "learning_rate": 0.01}, callbacks=[told.append])
+    outcome = trainer.fit("digits:train", "digits:test")
+    assert [event["layer"] for event in told if event["event"] == "phase_ended"] == ["0", "1"]
+    assert outcome.scores is not None and outcome.scores["accuracy"] > 0.85
