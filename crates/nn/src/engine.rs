@@ -50,9 +50,35 @@ impl Engine {
         self.executor.seconds.as_deref().unwrap_or_default()
     }
 
+    /// Times that [`Model::gradient`] went through a batch so far, those of an optimiser that searches included.
+    pub fn passes(&self) -> u64 {
+        self.executor.passes
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network
+    }
+}
+
+impl Engine {
+    /// A step of an optimiser that looks at a batch again and again. Its loss is the one at the start, without the decay.
+    fn search(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        let loss = self.gradient(batch, state)?;
+        if !loss.sum.is_finite() {
+            return Ok(loss);
+        }
+        let optimiser = self.network().config().optimiser.clone();
+        let start = self.segments.as_mean(state, loss);
+        optimiser.learn_curvature(state, progress.iteration);
+        // Running statistics have seen the batch once.
+        let mut running = state.running.clone();
+        optimiser.step(state, start, progress.iteration, &mut |state: &mut State| -> Result<f64, Error> {
+            let State { parameters, gradient, .. } = &mut *state;
+            let sum = self.executor.gradient(batch, parameters, &mut running, gradient)?;
+            Ok(self.segments.as_mean(state, sum))
+        })?;
+        Ok(loss)
     }
 }
 
@@ -105,6 +131,9 @@ unsafe impl PartwiseModel for Engine {
     }
 
     fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
+        if self.network().config().optimiser.searches() {
+            return self.search(batch, state, progress);
+        }
         if !self.segments.is_element_wise() {
             return train_in_turn(self, batch, state, progress);
         }

@@ -78,3 +78,13 @@ pub enum Error {
         known: u32,
     },
 }
+
+impl Error {
+    /// A setting that means nothing to an optimiser that searches for how far to go.
+    pub(crate) fn not_for_searches(name: &str) -> Self {
+        let message = format!(
+            "`{name}` is something that updaters know: `optimiser` searches for the lowest loss by itself, and knows `l2` only"
+        );
+        Self::Config { path: String::new(), message }
+    }
+}

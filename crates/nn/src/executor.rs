@@ -76,6 +76,8 @@ pub(crate) struct Executor<K: Kernels> {
     idle_running: Vec<K::R>,
     /// By operation: what a recurrence has come to, where sequences come in stretches.
     carried: Vec<Vec<K::R>>,
+    /// Gradients of whole batches that were computed so far.
+    pub(crate) passes: u64,
     poison: bool,
     /// By layer, if anybody wants to know: seconds of the forward and of the backward passes.
     pub(crate) seconds: Option<Vec<[f64; 2]>>,
@@ -98,6 +100,7 @@ impl<K: Kernels> Executor<K> {
             outputs: Vec::new(),
             idle_running,
             carried: Vec::new(),
+            passes: 0,
             poison: false,
             seconds: None,
         }
@@ -144,6 +147,7 @@ impl<K: Kernels> Executor<K> {
         gradient: &mut [K::R],
     ) -> Result<Loss, Error> {
         let plan = self.plan_to_learn(batch, Purpose::Train)?;
+        self.passes += 1;
         let sum = self.forward(plan, batch, parameters, running);
         self.back(plan, batch, parameters, gradient, |_, _| {});
         Ok(Loss { sum, weight: f64::from(batch.weight()) })

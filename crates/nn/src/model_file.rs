@@ -122,6 +122,16 @@ fn entries(network: &Network) -> Vec<Entry> {
     };
     let mut entries = plain(network.parameters(), Array::Parameters);
     entries.extend(plain(network.running(), Array::Running));
+    if network.config().optimiser.searches() {
+        for slot in 0..network.slots() {
+            entries.extend(
+                plain(network.parameters(), Array::Slot(slot))
+                    .into_iter()
+                    .map(|entry| Entry { name: format!("optimiser.{slot}.{}", entry.name), ..entry }),
+            );
+        }
+        return entries;
+    }
     for (parameter, segment) in network.parameters().iter().zip(network.segments().segments()) {
         for (slot, name) in segment.updater.slots().iter().enumerate() {
             entries.push(Entry {

@@ -246,13 +246,19 @@ impl Network {
         self.running.last().map_or(0, |p| p.range.end)
     }
 
+    /// Buffers of a state for what updaters or the optimiser remember.
+    pub fn slots(&self) -> usize {
+        let Self { config, segments, .. } = self;
+        if config.optimiser.searches() { config.optimiser.slots() } else { segments.slots() }
+    }
+
     /// A replica as the seed says it starts.
     pub fn initial_state(&self) -> State {
         let count = self.parameter_count();
         let mut state = State {
             parameters: Flat::zeros(count),
             gradient: Flat::zeros(count),
-            slots: vec![Flat::zeros(count); self.segments.slots()],
+            slots: vec![Flat::zeros(count); self.slots()],
             running: Flat::zeros(self.running_count()),
         };
         for (index, parameter) in self.parameters.iter().enumerate() {

@@ -210,7 +210,8 @@ impl Job {
             (true, false) if options.workers != 1 => options.mode = Mode::Sync,
             _ => {}
         }
-        let is_spread = !has_workers && !has_mode;
+        // A search over whole batches is one replica's.
+        let is_spread = !has_workers && !has_mode && !network.optimiser.searches();
         let job = Self {
             name: name.into(),
             data,

@@ -91,7 +91,10 @@ impl SavedModel {
 
     /// Whether the outputs tell classes apart, one of an example.
     pub fn predicts_classes(&self) -> bool {
-        self.file.network.output().steps().is_none() && self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
+        let network = &self.file.network;
+        network.wants_targets()
+            && network.output().steps().is_none()
+            && self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
     }
 
     /// Whether the outputs are probabilities.

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::settings::settings_setters;
 use super::stack;
 use super::wording::explain;
-use super::{LayerConfig, Settings};
-use crate::{Error, InputType};
+use super::{LayerConfig, Settings, table};
+use crate::{Error, InputType, Optimiser};
 
 /// A whole network, as a job file or a Rust program describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct NetworkConfig {
     pub layers: Vec<LayerConfig>,
     /// The layer that learns from what goes into it alone, while all others stay as they are; none: the network learns as a whole.
     pub pretrains: Option<usize>,
+    /// How the parameters find their way.
+    pub optimiser: Optimiser,
 }
 
 settings_setters!(NetworkConfig, defaults);
@@ -51,6 +53,12 @@ struct Own {
     layers: Vec<LayerConfig>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pretrains: Option<usize>,
+    #[serde(default, deserialize_with = "table::required", skip_serializing_if = "is_usual")]
+    optimiser: Optimiser,
+}
+
+fn is_usual(optimiser: &Optimiser) -> bool {
+    !optimiser.searches()
 }
 
 impl NetworkConfig {
@@ -76,13 +84,27 @@ impl NetworkConfig {
     /// A network into which several things go.
     pub fn with_inputs<'a>(inputs: impl IntoIterator<Item = (&'a str, InputType)>) -> Self {
         let inputs = inputs.into_iter().map(|(name, kind)| InputConfig { name: name.to_owned(), kind }).collect();
-        Self { seed: 0, inputs, defaults: Settings::default(), layers: Vec::new(), pretrains: None }
+        Self {
+            seed: 0,
+            inputs,
+            defaults: Settings::default(),
+            layers: Vec::new(),
+            pretrains: None,
+            optimiser: Optimiser::default(),
+        }
     }
 
     /// Every random number of the network follows from it.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// How the parameters find their way.
+    #[must_use]
+    pub fn optimiser(mut self, optimiser: Optimiser) -> Self {
+        self.optimiser = optimiser;
         self
     }
 
@@ -147,7 +169,7 @@ impl NetworkConfig {
             Settings::KEYS.contains(&key) && !Settings::OF_LAYERS.contains(&key)
         });
         let defaults: Settings = read(Value::Object(shared))?;
-        let Own { seed, input, mut inputs, layers, pretrains } = read(Value::Object(own))?;
+        let Own { seed, input, mut inputs, layers, pretrains, optimiser } = read(Value::Object(own))?;
         let layers = stack.unwrap_or(layers);
         match input {
             Some(kind) if inputs.is_empty() => inputs.push(InputConfig { name: ONLY_INPUT.to_owned(), kind }),
@@ -160,7 +182,10 @@ impl NetworkConfig {
         if let Some(message) = defaults.problem() {
             return Err(Error::Config { path: String::new(), message });
         }
-        Ok(Self { seed, inputs, defaults, layers, pretrains })
+        if let Some(message) = optimiser.problem() {
+            return Err(Error::Config { path: String::new(), message });
+        }
+        Ok(Self { seed, inputs, defaults, layers, pretrains, optimiser })
     }
 }
 
@@ -188,7 +213,8 @@ impl Serialize for NetworkConfig {
             [only] if only.name == ONLY_INPUT => (Some(only.kind), Vec::new()),
             several => (None, several.to_vec()),
         };
-        let own = Own { seed: self.seed, input, inputs, layers: self.layers.clone(), pretrains: self.pretrains };
+        let (layers, optimiser) = (self.layers.clone(), self.optimiser.clone());
+        let own = Own { seed: self.seed, input, inputs, layers, pretrains: self.pretrains, optimiser };
         let mut table = serde_json::to_value(own).map_err(S::Error::custom)?;
         let shared = serde_json::to_value(&self.defaults).map_err(S::Error::custom)?;
         if let (Value::Object(table), Value::Object(shared)) = (&mut table, shared) {

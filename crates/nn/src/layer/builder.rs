@@ -9,7 +9,7 @@ use crate::network::{LayerInfo, Parameter, Start};
 use crate::node::{Node, Op};
 use crate::updater::Segment;
 use crate::window::{Misfit, Window};
-use crate::{Activation, Error, Fan, Loss, Network, Registry, Shape};
+use crate::{Activation, Error, Fan, GradientNormalisation, Loss, Network, Registry, Shape};
 
 /// More numbers in one place than any machine has memory for: whoever asks for them has made a mistake.
 const MOST: usize = 1 << 40;
@@ -360,8 +360,23 @@ impl<'a> Builder<'a> {
         self.graph.heads.sort_by_key(|head| head.layer);
         let layers = self.built.into_iter().flatten().map(|(info, _)| info).collect();
         let network = Network::from_parts(config, layers, self.parameters, self.running, self.graph);
+        if network.config().optimiser.searches() {
+            for segment in network.segments().segments() {
+                let GradientNormalisation::None = segment.normalisation else {
+                    return Err(Error::not_for_searches("gradient_normalisation"));
+                };
+                let set = [
+                    ("l1", segment.l1 != 0.0),
+                    ("weight_decay", segment.weight_decay != 0.0),
+                    ("constraints", !segment.constraints.is_empty()),
+                ];
+                if let Some((name, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
+                    return Err(Error::not_for_searches(name));
+                }
+            }
+        }
         // Asked for and given back: better a sentence now than an abort later.
-        let (parameters, buffers) = (network.parameter_count(), 2 + network.segments().slots());
+        let (parameters, buffers) = (network.parameter_count(), 2 + network.slots());
         let numbers = parameters.saturating_mul(buffers);
         if Vec::<f32>::new().try_reserve_exact(numbers).is_err() {
             return Err(Error::TooLarge { parameters, bytes: numbers.saturating_mul(4) });

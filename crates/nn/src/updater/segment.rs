@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use paceline_model::{Flat, Progress, State};
+use paceline_model::{Flat, Loss, Progress, State};
 
 use super::Updater;
 use super::rule::{Decay, Into, Rule, nadam_momentum};
@@ -65,6 +65,22 @@ impl SegmentTable {
     /// How many slots a state needs: the most that any segment's updater remembers.
     pub fn slots(&self) -> usize {
         self.segments.iter().map(|s| s.updater.slots().len()).max().unwrap_or(0)
+    }
+
+    /// Turns a summed gradient into that of the mean loss with its decay, l2 / 2 · |w|², and returns that loss.
+    pub(crate) fn as_mean(&self, state: &mut State, loss: Loss) -> f64 {
+        let State { parameters, gradient, .. } = state;
+        let mut mean = loss.mean();
+        let share = if loss.weight > 0.0 { 1.0 / loss.weight } else { 0.0 };
+        gradient.iter_mut().for_each(|g| *g = (f64::from(*g) * share) as f32);
+        for segment in self.segments.iter().filter(|segment| segment.l2 != 0.0) {
+            let l2 = f64::from(segment.l2);
+            for (g, w) in gradient[segment.range.clone()].iter_mut().zip(&parameters[segment.range.clone()]) {
+                mean += 0.5 * l2 * f64::from(*w).powi(2);
+                *g += segment.l2 * w;
+            }
+        }
+        mean
     }
 
     /// Where a part that starts at `start` ends: at the end of a stretch that fits the cache, and never within a layer

@@ -54,6 +54,11 @@ impl Trainer {
             _ => network,
         };
         options.check()?;
+        if network.config().optimiser.searches() && (options.mode != Mode::Solo || options.workers != 1) {
+            let expected = "left to updaters where several workers or machines take part: set `train.workers = 1`, or leave it out";
+            let found = "one that searches by itself over whole batches".into();
+            return Err(Error::BadSetting { setting: "network.optimiser", expected, found });
+        }
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
         {

@@ -11,6 +11,7 @@ mod pretraining;
 mod replica;
 mod resume;
 mod sequences;
+mod solvers;
 mod start_from;
 mod team;
 mod weights;

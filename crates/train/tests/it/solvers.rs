@@ -1,0 +1,97 @@
+//! Optimisers that look at whole batches: how low they come, what checkpoints keep of them, and where they are not for.
+
+use paceline_data::{LoaderOptions, Normaliser, OpenOptions, open};
+use paceline_model::{Batch, Model, PartwiseModel, Progress};
+use paceline_nn::{Engine, Network, NetworkConfig};
+use paceline_train::{IfFound, Job};
+
+/// All digits of the training part, normalised.
+fn digits() -> Batch {
+    let source = open("digits:train", &OpenOptions::default()).expect("digits are built in");
+    let normaliser = Normaliser::fit(source.default_normaliser(), &*source).expect("it can be read");
+    let batch = source.examples();
+    let loader = paceline_data::Loader::new(source, LoaderOptions { batch, normaliser, ..LoaderOptions::default() });
+    let loader = loader.expect("a loader");
+    let mut epoch = loader.epoch(0, 0);
+    epoch.next().expect("a batch").expect("it can be read")
+}
+
+/// The mean loss, without the decay, of a network that was trained for so many passes over the digits.
+fn after(optimiser: &str, layers: &str, passes: u64) -> (f64, Engine, paceline_model::State) {
+    let json =
+        format!(r#"{{"seed": 1, "input": {{"flat_image": [8, 8, 1]}}, "optimiser": {optimiser}, "layers": {layers}}}"#);
+    let config = NetworkConfig::from_json(&json).unwrap_or_else(|error| panic!("{error}"));
+    let mut engine = Engine::new(Network::new(config).unwrap_or_else(|error| panic!("{error}")));
+    let (batch, mut state) = (digits(), engine.initial_state());
+    let mut progress = Progress::default();
+    while engine.passes() < passes {
+        let before = engine.passes();
+        engine.train(&batch, &mut state, progress).expect("a step");
+        progress.iteration += 1;
+        assert!(engine.passes() > before);
+    }
+    let loss = engine.predict(&batch, &state, &mut Vec::new()).expect("a batch").expect("targets").mean();
+    (loss, engine, state)
+}
+
+#[test]
+fn curvature_and_conjugate_directions_come_lower_than_the_gradient_at_equal_passes() {
+    let layers =
+        r#"[{"dense": {"units": 30, "activation": "tanh"}}, {"output": {"units": 10, "activation": "softmax"}}]"#;
+    let of = |optimiser: &str| after(optimiser, layers, 120).0;
+    let (plain, conjugate, curvature) =
+        (of(r#""line_gradient_descent""#), of(r#""conjugate_gradient""#), of(r#""lbfgs""#));
+    assert!(curvature < plain / 3.0, "{curvature} and {plain}");
+    assert!(conjugate < plain / 2.0, "{conjugate} and {plain}");
+}
+
+/// What `fixtures/softmax_regression.py` prints.
+const OPTIMUM: f64 = 0.724970871;
+
+#[test]
+fn softmax_regression_comes_to_the_optimum_of_scipy() {
+    let layers = r#"[{"output": {"units": 10, "activation": "softmax", "l2": 0.01}}]"#;
+    for optimiser in [r#"{"lbfgs": {"memory": 10}}"#, r#""conjugate_gradient""#] {
+        let (loss, engine, state) = after(optimiser, layers, 400);
+        let weights = engine.network().parameters()[0].range.clone();
+        let decay: f64 = state.parameters[weights].iter().map(|w| f64::from(*w).powi(2)).sum();
+        let found = loss + 0.005 * decay;
+        assert!((found - OPTIMUM).abs() < 2e-6 * OPTIMUM, "{optimiser}: {found}");
+    }
+}
+
+const JOB: &str = r#"
+data    = { train = "digits:train", test = "digits:test", batch = 2000 }
+network = { seed = 4, input = { flat_image = [8, 8, 1] }, optimiser = { lbfgs = { memory = 3 } }, layers = [{ dense = { units = 12, activation = "tanh" } }, { output = { units = 10 } }] }
+train   = { epochs = 12, checkpoint = { steps = 1 } }
+"#;
+
+fn job(settings: &[&str]) -> Job {
+    let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    Job::from_text(JOB, false, "whole", "the job", &settings).expect("a job")
+}
+
+#[test]
+fn what_an_optimiser_remembers_outlives_a_stop() {
+    let run = |folder: &std::path::Path, epochs: &str, found: IfFound| {
+        let trainer = job(&[epochs]).phased(Some(folder.to_owned()), found, &OpenOptions::default()).expect("they fit");
+        trainer.run(&mut |_| {}).expect("a run").model.state.parameters
+    };
+    let [whole, halves] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let at_once = run(whole.path(), "train.epochs=12", IfFound::Refuse);
+    run(halves.path(), "train.epochs=5", IfFound::Refuse);
+    assert!(run(halves.path(), "train.epochs=12", IfFound::Resume) == at_once);
+}
+
+#[test]
+fn several_workers_and_settings_of_updaters_are_refused() {
+    let error = |settings: &[&str]| {
+        let trainer = job(settings).phased(None, IfFound::Refuse, &OpenOptions::default());
+        trainer.err().expect("it makes no sense").to_string()
+    };
+    assert!(error(&["train.workers=2"]).contains("set `train.workers = 1`"));
+    assert!(error(&["network.l1=0.1"]).contains("`l1` is something that updaters know"));
+    let text = JOB.replace("memory = 3", "memory = 0");
+    let error = Job::from_text(&text, false, "whole", "the job", &[]).expect_err("no memory").to_string();
+    assert!(error.contains("`max_steps` and `memory` must be at least 1"), "{error}");
+}
