@@ -245,6 +245,14 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::OnHold { paused } => if *paused { "paused" } else { "going on" }.into(),
         Event::Statistics(statistics) => statistics.to_string(),
+        Event::Transferred { taken, fresh, unused } => {
+            let widest = taken.keys().chain(fresh).map(|name| name.chars().count()).max().unwrap_or(0);
+            let taken = taken.iter().map(|(own, theirs)| format!("  {own:<widest$}  from `{theirs}`"));
+            let fresh = fresh.iter().map(|own| format!("  {own:<widest$}  begins anew"));
+            let unused = unused.iter().map(|theirs| format!("  `{theirs}` of the file is not used"));
+            let lines: Vec<String> = taken.chain(fresh).chain(unused).collect();
+            format!("what the network begins with:\n{}", lines.join("\n"))
+        }
         Event::Warning { message } => format!("warning: {message}"),
         Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),

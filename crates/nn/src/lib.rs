@@ -44,6 +44,7 @@ mod solver;
 mod stepwise;
 pub mod updater;
 mod weight_init;
+mod weights_file;
 mod window;
 
 pub use activation::Activation;
@@ -67,3 +68,4 @@ pub use solver::{LineSearch, Optimiser};
 pub use stepwise::Stepwise;
 pub use updater::Updater;
 pub use weight_init::{Distribution, Fan, WeightInit};
+pub use weights_file::{Layout, WeightsFile};

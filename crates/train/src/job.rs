@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::pretrain::{Phase, PretrainConfig};
 use crate::sync::cores;
-use crate::{Error, Mode, TrainOptions, Trainer};
+use crate::{Error, Mode, TrainOptions, Trainer, Transfer};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
 pub const DIGITS_JOB: &str = include_str!("digits.toml");
@@ -31,6 +31,8 @@ pub struct Job {
     pub phase: Option<Phase>,
     /// The data that the normaliser is fitted to, if that is not what is learned from: all phases treat features alike.
     pub fitted_to: Option<String>,
+    /// What the network begins with, if that was learned elsewhere.
+    pub transfer: Option<Transfer>,
     /// Whether it says neither workers nor a mode: then one process spreads each step over its cores.
     pub is_spread: bool,
     /// The cores that it spreads them over; all that the process may use if not set.
@@ -63,7 +65,7 @@ pub enum IfFound {
     Overwrite,
 }
 
-const SECTIONS: [&str; 4] = ["data", "network", "pretrain", "train"];
+const SECTIONS: [&str; 5] = ["data", "network", "pretrain", "train", "transfer"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
@@ -153,7 +155,9 @@ impl Job {
         // Where a key stands in the file; only TOML keeps track of it.
         let line = |section: &str, key: &str| if is_json { None } else { find_line(text, section, key) };
         if let Some(unknown) = sections.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
-            let message = format!("unknown field `{unknown}`, expected one of `data`, `network`, `pretrain`, `train`");
+            let message = format!(
+                "unknown field `{unknown}`, expected one of `data`, `network`, `pretrain`, `train`, `transfer`"
+            );
             return Err(wrong(line("", unknown), explain(&message, &[])));
         }
         let refused =
@@ -184,6 +188,21 @@ impl Job {
             };
             wrong(at.or_else(|| line("", "network")), error.to_string())
         })?;
+        let transfer: Option<Transfer> = match sections.remove("transfer").filter(|value| !value.is_null()) {
+            None => None,
+            Some(value) => Some(serde_path_to_error::deserialize(value).map_err(|error| {
+                let path = error.path().to_string();
+                let message = explain(&error.into_inner().to_string(), &[]);
+                wrong(line("transfer", &path).or_else(|| line("", "transfer")), format!("in `transfer`: {message}"))
+            })?),
+        };
+        let network = match &transfer {
+            None => network,
+            Some(transfer) => {
+                transfer.check(&network).map_err(|message| wrong(line("", "transfer"), message))?;
+                transfer.frozen(network)
+            }
+        };
         let (pretrain, phase) = match sections.remove("pretrain") {
             None | Some(Value::Null) => (None, None),
             Some(Value::Object(table)) => {
@@ -220,6 +239,7 @@ impl Job {
             pretrain,
             phase: None,
             fitted_to: None,
+            transfer,
             is_spread,
             cores: None,
         };
@@ -282,7 +302,8 @@ impl Job {
     /// As [`Self::cluster_trainer`], for a worker, which judges nothing: test data is not opened.
     pub fn worker_trainer(&self, open_options: &OpenOptions) -> Result<Trainer, Error> {
         let data = DataConfig { test: None, ..self.data.clone() };
-        Self { data, ..self.clone() }.cluster_trainer(None, open_options)
+        // What the network begins with comes from the master.
+        Self { data, transfer: None, ..self.clone() }.cluster_trainer(None, open_options)
     }
 
     fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
@@ -292,6 +313,9 @@ impl Job {
         let mut trainer = Trainer::new(network, train, options)?;
         if let Some(spec) = &self.fitted_to {
             trainer.fitted_to = open(spec, open_options)?;
+        }
+        if let Some(transfer) = &self.transfer {
+            trainer = trainer.transferred(transfer)?;
         }
         match test {
             Some(test) => trainer.test(test),

@@ -28,6 +28,7 @@ mod scores;
 mod statistics;
 mod sync;
 mod team;
+mod transfer;
 
 pub use error::Error;
 pub use generate::GenerateOptions;
@@ -58,3 +59,4 @@ pub use team::{
     Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,
     Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,
 };
+pub use transfer::{Names, Transfer, Transferred};

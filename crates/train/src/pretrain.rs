@@ -203,6 +203,7 @@ impl Job {
         if phases.len() < of {
             phases.push(Job { pretrain: None, phase: phase(of, None), ..self.clone() });
         }
+        phases.iter_mut().skip(1).for_each(|job| job.transfer = None);
         // What a layer has learned of features holds for features that are treated alike.
         let first = phases[0].data.train.clone();
         for job in phases.iter_mut().filter(|job| job.data.train != first) {

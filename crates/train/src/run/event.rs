@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -60,6 +61,15 @@ pub enum Event {
         /// The model that the next one begins with.
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<PathBuf>,
+    },
+    /// Weights were taken from a file.
+    Transferred {
+        /// Parameters of the network, and what they are called in the file.
+        taken: BTreeMap<String, String>,
+        /// Parameters that begin anew.
+        fresh: Vec<String>,
+        /// Arrays of the file that nobody has asked for.
+        unused: Vec<String>,
     },
     /// Something that was perhaps not meant so, or is not as it should be, and does not stop the run.
     Warning {

@@ -10,6 +10,7 @@ use crate::run::Run;
 use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
 use crate::run::start_from::Begins;
+use crate::transfer::Transferred;
 use crate::{Error, Event, Mode, Scores, Stop, TrainOptions, evaluate};
 
 /// What a run came to.
@@ -41,6 +42,8 @@ pub struct Trainer {
     pub(crate) data: DataKey,
     /// What it begins with, if that is not a new network.
     pub(crate) begins: Option<Begins>,
+    /// What it has taken from a file of weights, to be told.
+    pub(crate) transferred: Option<Transferred>,
     /// What keeps other runs out of its folder, if somebody else looks after that.
     pub(crate) lock: Option<Arc<Lock>>,
 }
@@ -81,6 +84,7 @@ impl Trainer {
             stop,
             data,
             begins: None,
+            transferred: None,
             lock: None,
         })
     }
@@ -179,6 +183,9 @@ impl Trainer {
     pub fn warn(&self, listener: &mut dyn FnMut(&Event)) {
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
             listener(&Event::Warning { message: message.clone() });
+        }
+        if let Some(Transferred { taken, fresh, unused }) = self.transferred.clone() {
+            listener(&Event::Transferred { taken, fresh, unused });
         }
     }
 

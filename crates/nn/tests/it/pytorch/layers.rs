@@ -66,3 +66,8 @@ fn output_layers_agree_with_pytorch() {
 fn loss_layers_agree_with_pytorch() {
     agree_with_pytorch("loss.json");
 }
+
+#[test]
+fn layers_over_sequences_agree_with_pytorch() {
+    agree_with_pytorch("sequences.json");
+}
