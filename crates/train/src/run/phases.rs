@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paceline_data::OpenOptions;
+use paceline_model::State;
 use paceline_nn::ModelFile;
 
 use crate::pretrain::Phase;
@@ -58,6 +59,11 @@ impl PhasedTrainer {
         let (phase, first) = self.phases.remove(0);
         self.phases.insert(0, (phase, first.begin_with(model, take)?));
         Ok(self)
+    }
+
+    /// What its first phase begins with.
+    pub fn first_state(&self) -> State {
+        self.phases[0].1.first_state()
     }
 
     /// What stops the run from outside.

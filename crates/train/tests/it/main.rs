@@ -14,4 +14,5 @@ mod sequences;
 mod solvers;
 mod start_from;
 mod team;
+mod transfer;
 mod weights;
