@@ -411,3 +411,20 @@ fn arrays_and_streams_are_trained_on_and_a_run_stops_when_asked() {
         assert!((6..20).contains(&outcome.model.progress.iteration), "{:?}", outcome.model.progress);
     }
 }
+
+#[test]
+fn a_sequence_is_taken_one_step_after_the_other() {
+    let json = r#"{"input": {"sequence": [4, 2]}, "layers": [{"lstm": {"units": 3}}, {"output": {"units": 2}}]}"#;
+    let network = Network::new(NetworkConfig::from_json(json).expect("readable")).expect("a network");
+    let mut stepwise =
+        paceline::nn::Stepwise::new(&network, &network.initial_state()).expect("it goes from step to step");
+    let tell = |stepwise: &mut paceline::nn::Stepwise| {
+        let mut outputs = Vec::new();
+        paceline::nn::Stepwise::step(stepwise, &[1.0, -1.0], 1, &mut outputs).expect("two numbers");
+        outputs
+    };
+    let (first, second) = (tell(&mut stepwise), tell(&mut stepwise));
+    paceline::nn::Stepwise::forget(&mut stepwise);
+    assert_eq!(tell(&mut stepwise), first);
+    assert_ne!(first, second);
+}

@@ -245,6 +245,11 @@ fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<()
                 network.outputs().count()
             ),
         ),
+        TargetShape::Classes { .. } if network.output().steps().is_some() => misfit(
+            "one class an example".into(),
+            "targets for every step of a sequence, or a layer before its end that gives one row, such as `last_time_step`"
+                .into(),
+        ),
         TargetShape::Classes { names } if names.len() > outputs.max(if outputs == 1 { 2 } else { 0 }) => {
             misfit(format!("{} classes", names.len()), format!("at most {outputs}, as many as it has outputs"))
         }
