@@ -37,7 +37,7 @@ class Case:
     @property
     def has_images(self) -> bool:
         """Whether the layout of channels in memory can matter."""
-        return self.network != "mlp"
+        return self.network not in ("mlp", "lstm")
 
     def quick(self) -> Case:
         return replace(self, short_steps=4, long_steps=24)
@@ -50,6 +50,8 @@ CASES = (
     Case("mlp-b128", "mlp", short_steps=40, long_steps=1240, bar=1.3),
     Case("mlp-mnist-b128", "mlp", short_steps=40, long_steps=1240, bar=1.3),
     Case("untuned", "untuned", short_steps=30, long_steps=430, bar=1.2),
+    Case("lstm", "lstm", short_steps=4, long_steps=44, bar=1.0),
+    Case("residual", "residual", short_steps=3, long_steps=23, bar=1.3),
 )
 
 

@@ -13,6 +13,7 @@ from .case import Job
 # By channels: about as many gray images as MNIST has and colour images as CIFAR-10 has, so that peak
 # memory means something; whole batches, so that a number of steps is a number of examples.
 EXAMPLES = {1: 468 * 128, 3: 781 * 64}
+MOST_BYTES = 1 << 28
 CLASSES = 10
 CHUNK = 1 << 20
 
@@ -20,7 +21,9 @@ CHUNK = 1 << 20
 def ensure_dataset(job: Job) -> bool:
     """Make the files the job names; true when something had to be written."""
     height, width, channels = job.image_shape
-    examples = EXAMPLES[channels]
+    # Large images are fewer.
+    most = MOST_BYTES // (height * width * channels)
+    examples = min(EXAMPLES[channels], most // job.batch * job.batch)
     image_sizes = (examples, height, width) if channels == 1 else (examples, height, width, channels)
     pixels = random.Random(1)
     labels = random.Random(2)

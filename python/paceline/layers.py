@@ -181,6 +181,11 @@ def autoencoder(units: int, **settings: Any) -> Layer:
     return _layer("autoencoder", settings, units=units)
 
 
+def vae(units: int, **settings: Any) -> Layer:
+    """A variational autoencoder; also `encoder`, `decoder`, `loss`, `visible_activation`. Pretrained likewise."""
+    return _layer("vae", settings, units=units)
+
+
 def simple_rnn(units: int, **settings: Any) -> Layer:
     """A recurrence over the steps of a sequence; also `truncate`, `bidirectional`."""
     return _layer("simple_rnn", settings, units=units)

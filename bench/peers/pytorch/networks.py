@@ -56,7 +56,55 @@ def untuned() -> nn.Sequential:
     )
 
 
-NETWORKS: dict[str, Callable[[], nn.Sequential]] = {"lenet": lenet, "mlp": mlp, "untuned": untuned}
+class Lstm(nn.Module):
+    """The last step of an LSTM over the rows of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(256, 256, batch_first=True)
+        self.output = nn.Linear(256, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.output(self.lstm(x.flatten(1).reshape(-1, 128, 256))[0][:, -1])
+
+
+class Block(nn.Module):
+    """Two convolutions with a way around them."""
+
+    def __init__(self, inputs: int, filters: int, stride: int) -> None:
+        super().__init__()
+        self.long = nn.Sequential(
+            nn.Conv2d(inputs, filters, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(filters),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(filters, filters, 3, 1, padding=1, bias=False),
+            nn.BatchNorm2d(filters),
+        )
+        self.short = nn.Identity()
+        if stride != 1:
+            self.short = nn.Sequential(nn.Conv2d(inputs, filters, 1, stride, bias=False), nn.BatchNorm2d(filters))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu_(self.long(x) + self.short(x))
+
+
+def residual() -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU(inplace=True)]
+    inputs = 32
+    for filters, blocks in [(32, 7), (64, 7), (128, 6)]:
+        for at in range(blocks):
+            layers.append(Block(inputs, filters, 2 if at == 0 and filters != 32 else 1))
+            inputs = filters
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "lenet": lenet,
+    "mlp": mlp,
+    "untuned": untuned,
+    "lstm": Lstm,
+    "residual": residual,
+}
 
 
 def build_model(network: str, channels_last: bool) -> nn.Module:
@@ -64,5 +112,6 @@ def build_model(network: str, channels_last: bool) -> nn.Module:
     for module in model.modules():
         if isinstance(module, (nn.Conv2d, nn.Linear)):
             nn.init.xavier_normal_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     return model.to(memory_format=torch.channels_last) if channels_last else model

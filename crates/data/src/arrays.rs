@@ -165,7 +165,7 @@ fn check_targets(targets: &Targets, shape: &TargetShape, examples: usize, has_ga
 
 /// Fails on the first number that is infinite, or is none and not a gap either.
 pub(crate) fn check_numbers(values: &[f32], width: usize, origin: &str, has_gaps: bool) -> Result<(), Error> {
-    match values.iter().position(|value| !value.is_finite() && !(has_gaps && value.is_nan())) {
+    match values.iter().position(|value| !(value.is_finite() || has_gaps && value.is_nan())) {
         None => Ok(()),
         Some(at) => Err(Error::NotFinite {
             origin: origin.to_owned(),

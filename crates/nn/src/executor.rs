@@ -389,7 +389,7 @@ impl<K: Kernels> Executor<K> {
             let ([dz], _, z) = arena
                 .parts([dz.clone()], &[], std::slice::from_ref(value))
                 .unwrap_or_else(|| fall_back(plan.nodes.len()));
-            push(*kind, batch, z.get(0), dz);
+            sum += push(*kind, batch, z.get(0), dz);
             adds.iter().for_each(|adds| add_up(arena, adds, plan.nodes.len()));
         }
         if *poison {

@@ -54,6 +54,10 @@ pub(crate) struct Force {
 pub(crate) enum ForceKind {
     /// That of the free energy of hidden units, by what they are given.
     Energy { unit: Unit, sign: f32 },
+    /// Of means that shall be 0: half of their squares, which count in the loss.
+    PriorMean,
+    /// Of logarithms of variances that shall be 1: ½ (σ² − 1 − ln σ²), which count in the loss.
+    PriorVariance,
 }
 
 /// Where the targets of one of several heads are in a row of targets. A row has a number for every output of every head, or is short

@@ -167,6 +167,8 @@ pub(crate) enum Op {
     AttendingRecurrence(Attending),
     /// Its weights, for every example.
     Learned,
+    /// Numbers drawn around means, with variances of which the logarithms are given; when predicting, the means.
+    Latent,
 }
 
 /// A recurrence whose states look at the steps of a sequence.

@@ -424,6 +424,23 @@ impl<'a> Builder<'a> {
         range
     }
 
+    /// How many parameters were asked for so far.
+    pub(super) fn asked(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// Lets the parameters that were asked for from here on be learned only while the layer is pretrained.
+    pub(super) fn only_pretrained(&mut self, from: usize) {
+        if self.is_pretrained() {
+            return;
+        }
+        for (_, segment) in &mut self.parameters[from..] {
+            (segment.updater, segment.learning_rate) = (Updater::Noop, None);
+            (segment.l1, segment.l2, segment.weight_decay) = (0.0, 0.0, 0.0);
+            segment.constraints.clear();
+        }
+    }
+
     /// Asks for trained numbers that start alike and know no decay.
     pub(super) fn constant(&mut self, name: &str, count: usize, value: f32) -> Range<usize> {
         self.parameter(name, vec![count], Start::Constant(value), false)

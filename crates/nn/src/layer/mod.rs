@@ -41,7 +41,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             return Err(Error::Config { path: "pretrains".into(), message });
         };
         if !layer.can_be_pretrained() {
-            let message = "it cannot learn from what goes into it alone, as `rbm` and `autoencoder` can".into();
+            let message = "it cannot learn from what goes into it alone, as `rbm`, `autoencoder` and `vae` can".into();
             return Err(Error::Layer { index, kind: layer.kind().into(), message });
         }
     }
@@ -107,6 +107,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::ZeroPadding1d(layer) => sequence::padding(layer, &mut builder)?,
             LayerConfig::Cropping1d(layer) => sequence::cropping(layer, &mut builder)?,
             LayerConfig::Upsampling1d(layer) => sequence::upsampling(layer, &mut builder)?,
+            LayerConfig::Vae(layer) => pretrained::variational(layer, registry, &mut builder)?,
             LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
             LayerConfig::ElementWiseMultiplication(layer) => {
                 own_weights::element_wise_multiplication(layer, &mut builder)?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Builder;
-use crate::config::{AutoEncoder, Hidden, Rbm, Visible, activation_before};
+use crate::config::{AutoEncoder, Hidden, Rbm, Vae, Visible, activation_before};
 use crate::graph::{ForceKind, ValueId};
 use crate::node::{Noise, Op, Unit};
 use crate::{Activation, Error, Fan, Loss, Registry, Shape};
@@ -114,6 +114,50 @@ pub(super) fn auto_encoder(config: &AutoEncoder, registry: &Registry, builder: &
     }
     tied.up(builder);
     builder.activate();
+    Ok(())
+}
+
+/// A dense operation with weights and biases of this name.
+fn product(name: &str, outputs: usize, builder: &mut Builder<'_>) -> Result<(), Error> {
+    if outputs == 0 {
+        return Err(builder.wrong("all its layers must have at least 1 unit".into()));
+    }
+    let inputs = builder.shape.len();
+    let weights = builder.weights(&format!("{name}_weight"), vec![inputs, outputs], Fan { inputs, outputs })?;
+    let bias = builder.bias(&format!("{name}_bias"), outputs);
+    builder.push_with(Op::Dense { inputs, outputs }, Shape::Flat(outputs), weights, bias, 0..0);
+    Ok(())
+}
+
+/// A variational autoencoder: the loss is what is lost in giving back, plus the divergence of what is drawn from the normal
+/// distribution, ½ Σ (μ² + σ² − 1 − ln σ²).
+pub(super) fn variational(config: &Vae, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
+    let (data, visible) = (builder.value(), builder.shape.len());
+    for (at, units) in config.encoder.iter().enumerate() {
+        product(&format!("encoder{at}"), *units, builder)?;
+        builder.activate_or(Activation::Tanh);
+    }
+    let encoded = builder.value();
+    product("mean", config.units, builder)?;
+    let mean = builder.value();
+    let from = builder.asked();
+    builder.continue_from(encoded);
+    product("variance", config.units, builder)?;
+    let variance = builder.value();
+    builder.push_reading(Op::Latent, vec![mean, variance], Shape::Flat(config.units), 0..0);
+    for (at, units) in config.decoder.iter().enumerate() {
+        product(&format!("decoder{at}"), *units, builder)?;
+        builder.activate_or(Activation::Tanh);
+    }
+    product("visible", visible, builder)?;
+    builder.only_pretrained(from);
+    if builder.is_pretrained() {
+        builder.activate_with(config.visible_activation.unwrap_or_else(|| activation_before(&config.loss)));
+        builder.judge_against(data, &config.loss, 1.0, registry)?;
+        builder.force(mean, ForceKind::PriorMean);
+        builder.force(variance, ForceKind::PriorVariance);
+    }
+    builder.continue_from(mean);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod embedding;
 mod force;
 mod global_pool;
 mod l2;
+mod latent;
 mod layer_norm;
 mod learned;
 mod linear;
@@ -113,6 +114,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::LastStep { .. }
         | Op::ReverseSteps { .. }
         | Op::Embedding { .. }
+        | Op::Latent
         | Op::LayerNorm { .. } => Needs { keeps_x: true, ..Needs::default() },
         Op::PRelu | Op::Weigh | Op::Transposed(_) | Op::TiedDense { .. } => Needs { keeps_x: true, ..Needs::default() },
     };
@@ -168,6 +170,7 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::Attention(op) => attention::forward(op, pass),
         Op::AttendingRecurrence(op) => attending::forward(op, pass),
         Op::Learned => learned::forward(pass),
+        Op::Latent => latent::forward(pass),
     }
     if node.activation != Activation::Identity {
         pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
@@ -220,6 +223,7 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::Attention(op) => attention::backward(op, pass),
         Op::AttendingRecurrence(op) => attending::backward(op, pass),
         Op::Learned => learned::backward(pass),
+        Op::Latent => latent::backward(pass),
         op @ (Op::Sample { .. }
         | Op::PresentSteps { .. }
         | Op::FillSteps { .. }

@@ -286,3 +286,37 @@ fn what_cannot_be_pretrained_is_refused() {
     let error = Network::new(config.pretraining(7)).expect_err("no such layer").to_string();
     assert!(error.contains("expected one of its 2 layers, found 7"), "{error}");
 }
+
+#[test]
+fn a_variational_autoencoder_has_its_slopes_and_agrees_with_the_reference() {
+    for (loss, decoder) in [("binary_cross_entropy", "[6]"), ("mse", "[]")] {
+        let json = format!(
+            r#"{{"seed": 5, "input": {{"feed_forward": 6}}, "pretrains": 0, "layers": [
+                {{"vae": {{"units": 3, "encoder": [7, 5], "decoder": {decoder}, "loss": "{loss}"}}}}, {{"output": {{"units": 2}}}}]}}"#
+        );
+        let network = crate::networks::network(&json);
+        crate::gradient_check::check_on(network.clone(), &chances(4), loss);
+        crate::conformance::compare_on(&network, &chances(17), loss);
+    }
+}
+
+#[test]
+fn what_only_pretraining_needs_is_left_alone_later() {
+    let config = NetworkConfig::feed_forward(6)
+        .updater(Updater::sgd(0.1))
+        .l2(0.1)
+        .layer(paceline_nn::config::Vae::new(3, 5))
+        .layer(Output::new(2, Loss::CrossEntropy).activation(Activation::Softmax));
+    let mut engine = Engine::new(Network::new(config).expect("a network"));
+    let mut state = engine.initial_state();
+    let before = state.parameters.to_vec();
+    let batch = Batch { targets: Targets::Classes(vec![0, 1, 1, 0]), ..chances(4) };
+    engine.train(&batch, &mut state, Progress::default()).expect("a step");
+    for parameter in engine.network().parameters() {
+        let own = parameter.name.strip_prefix("0.");
+        let is_idle =
+            own.is_some_and(|own| ["variance", "decoder", "visible"].iter().any(|idle| own.starts_with(idle)));
+        let range = parameter.range.clone();
+        assert_eq!(state.parameters[range.clone()] == before[range], is_idle, "{}", parameter.name);
+    }
+}

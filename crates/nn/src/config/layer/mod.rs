@@ -24,7 +24,7 @@ pub use joining::{
 };
 
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
-pub use pretrained::{AutoEncoder, Hidden, Rbm, Visible};
+pub use pretrained::{AutoEncoder, Hidden, Rbm, Vae, Visible};
 pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
 pub use sequence::{
     Attention, Conv1d, Cropping1d, Directions, Embedding, Gru, LastTimeStep, LayerNorm, LearnedSelfAttention, Lstm,
@@ -111,6 +111,8 @@ pub enum LayerConfig {
     Rbm(Rbm),
     /// An autoencoder.
     AutoEncoder(AutoEncoder),
+    /// A variational autoencoder.
+    Vae(Vae),
     /// A recurrence.
     SimpleRnn(SimpleRnn),
     /// Long short-term memory.
@@ -268,6 +270,7 @@ kinds! {
     "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
     "rbm", Rbm, Rbm;
     "autoencoder", AutoEncoder, AutoEncoder;
+    "vae", Vae, Vae;
     "simple_rnn", SimpleRnn, SimpleRnn;
     "lstm", Lstm, Lstm;
     "gru", Gru, Gru;
@@ -298,7 +301,7 @@ const OF_JOINTS: &[&str] = &["name", "after", "frozen"];
 impl LayerConfig {
     /// Whether it can learn from what goes into it alone.
     pub fn can_be_pretrained(&self) -> bool {
-        matches!(self, LayerConfig::Rbm(_) | LayerConfig::AutoEncoder(_))
+        matches!(self, LayerConfig::Rbm(_) | LayerConfig::AutoEncoder(_) | LayerConfig::Vae(_))
     }
 
     /// Whether a network ends there.
@@ -330,6 +333,7 @@ impl LayerConfig {
                 | LayerConfig::Conv2dTransposed(_)
                 | LayerConfig::Rbm(_)
                 | LayerConfig::AutoEncoder(_)
+                | LayerConfig::Vae(_)
                 | LayerConfig::SimpleRnn(_)
                 | LayerConfig::Lstm(_)
                 | LayerConfig::Gru(_)
@@ -352,6 +356,7 @@ impl LayerConfig {
             | LayerConfig::ElementWiseMultiplication(_)
             | LayerConfig::Rbm(_)
             | LayerConfig::AutoEncoder(_)
+            | LayerConfig::Vae(_)
             | LayerConfig::SimpleRnn(_)
             | LayerConfig::Lstm(_)
             | LayerConfig::Gru(_)

@@ -76,6 +76,55 @@ pub struct AutoEncoder {
     pub settings: Settings,
 }
 
+/// A variational autoencoder (Kingma and Welling 2014). Pretrained to give back what went in from numbers that are drawn around what it
+/// makes of it, and that shall lie as if drawn from the normal distribution; to other layers it gives their means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vae {
+    /// Numbers that an example becomes.
+    pub units: usize,
+    /// Units of the layers before them.
+    #[serde(default)]
+    pub encoder: Vec<usize>,
+    /// Units of the layers behind them.
+    #[serde(default)]
+    pub decoder: Vec<usize>,
+    /// What is given back is judged by this.
+    #[serde(default = "chances", deserialize_with = "table::required")]
+    pub loss: Loss,
+    /// What is given back goes through this; what suits the loss if it is not stated.
+    #[serde(default, deserialize_with = "table::optional", skip_serializing_if = "Option::is_none")]
+    pub visible_activation: Option<Activation>,
+    /// What every layer may have; the activation is that of the encoder and the decoder.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+fn chances() -> Loss {
+    Loss::BinaryCrossEntropy
+}
+
+impl Vae {
+    /// An example becomes so many numbers, through one layer of units on each side.
+    pub fn new(units: usize, hidden: usize) -> Self {
+        Self {
+            units,
+            encoder: vec![hidden],
+            decoder: vec![hidden],
+            loss: chances(),
+            visible_activation: None,
+            settings: Settings::default(),
+        }
+    }
+
+    /// What is given back is judged by this.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
+        self
+    }
+}
+
 fn one() -> usize {
     1
 }
