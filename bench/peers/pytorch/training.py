@@ -71,7 +71,7 @@ class Training:
         score = loss.item()
         if not math.isfinite(score):
             sys.exit(f"error: the loss is {score} after {examples} examples; the figures would mean nothing")
-        parameters = sum(p.numel() for p in self.model.parameters())
+        parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         self._print(event="finished", examples=examples, score=score, parameters=parameters, own_clock_ms=own_clock_ms)
 
     def _steps(self) -> tuple[Tensor, int, float]:

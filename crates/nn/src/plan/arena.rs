@@ -25,6 +25,16 @@ impl Arena {
         Buffer(self.asked.len() - 1)
     }
 
+    /// Numbers that are alive at one time, at most.
+    #[cfg(test)]
+    pub(super) fn most_alive(&self) -> usize {
+        let moments = self.asked.iter().map(|asked| asked.alive.end).max().unwrap_or(0);
+        let at = |moment: usize| {
+            self.asked.iter().filter(|asked| asked.alive.contains(&moment)).map(|asked| asked.len).sum()
+        };
+        (0..moments).map(at).max().unwrap_or(0)
+    }
+
     /// Gives every buffer a place: the largest first, each at the lowest place where no other buffer is alive with it.
     pub(super) fn place(self, shared: bool, moments: usize) -> Placed {
         let mut order: Vec<usize> = (0..self.asked.len()).collect();

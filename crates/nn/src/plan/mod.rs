@@ -142,6 +142,9 @@ pub(crate) struct Plan {
     /// Parameters that no backward pass says anything of.
     pub untouched: Vec<Range<usize>>,
     pub arena: usize,
+    /// Numbers that are alive at one time, at most.
+    #[cfg(test)]
+    pub most_alive: usize,
     pub marks: usize,
     /// By time: the ranges that nobody will read any more once that moment is over.
     pub dead_after: Vec<Vec<Range<usize>>>,
@@ -178,5 +181,58 @@ impl Plan {
     /// When the backward pass of an operation is.
     pub(crate) fn moment_back(&self, index: usize) -> usize {
         2 * self.nodes.len() - index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lowering, Plan, Purpose};
+    use crate::config::{
+        ActivationLayer, BatchNorm, Conv2d, ElementWise, ElementWiseOp, GlobalPooling, NetworkConfig, Output, Padding,
+        Pool,
+    };
+    use crate::pass::Needs;
+    use crate::{Activation, Network};
+
+    /// Twenty blocks of two convolutions with a way around them, of widths 32, 64 and 128.
+    fn residual() -> Network {
+        let conv = |filters: usize, kernel: usize| Conv2d::new(filters, [kernel; 2]).padding(Padding::Same);
+        let mut config = NetworkConfig::image(32, 32, 3)
+            .layer(conv(32, 3))
+            .layer(BatchNorm::default().activation(Activation::Relu).name("x0"));
+        let widths = [32; 7].into_iter().chain([64; 7]).chain([128; 6]).collect::<Vec<usize>>();
+        for (block, &width) in widths.iter().enumerate() {
+            let is_larger = block > 0 && widths[block - 1] != width;
+            let stride = if is_larger { [2, 2] } else { [1, 1] };
+            let (x, end, next) = (format!("x{block}"), format!("b{block}"), format!("x{}", block + 1));
+            config = config
+                .layer(conv(width, 3).stride(stride).after([x.as_str()]))
+                .layer(BatchNorm::default().activation(Activation::Relu))
+                .layer(conv(width, 3))
+                .layer(BatchNorm::default().name(&end));
+            let mut side = x.clone();
+            if is_larger {
+                side = format!("s{block}");
+                config = config.layer(conv(width, 1).stride(stride).after([x.as_str()]));
+                config = config.layer(BatchNorm::default().name(&side));
+            }
+            config = config
+                .layer(ElementWise::new(ElementWiseOp::Add).after([end.as_str(), side.as_str()]))
+                .layer(ActivationLayer::new(Activation::Relu).name(&next));
+        }
+        let config = config.layer(GlobalPooling::new(Pool::Average)).layer(Output::by_task(10));
+        Network::new(config).expect("a network")
+    }
+
+    #[test]
+    fn predicting_takes_hardly_more_memory_than_is_alive_at_one_time() {
+        let lowering = Lowering { fused: true, shared_memory: true };
+        for examples in [1, 64] {
+            let plan = Plan::new(&residual(), examples, Purpose::Predict, lowering, |_, _| Needs::default());
+            let (arena, most) = (plan.arena as f64, plan.most_alive as f64);
+            assert!(arena <= 1.1 * most, "{examples} examples: {arena} numbers for {most} that are alive at one time");
+            // Three images of the first width are alive in a block, and no more than that.
+            assert!(most <= (3 * examples * 32 * 32 * 32) as f64, "{most}");
+        }
     }
 }

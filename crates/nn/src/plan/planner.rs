@@ -65,6 +65,8 @@ impl Planner {
             places.back = self.runs_back(i).then(|| self.backward(i));
         }
         let Self { lowered, examples, purpose, arena, values, .. } = self;
+        #[cfg(test)]
+        let most_alive = arena.most_alive();
         let at = arena.place(shared_memory, 2 * n + 1);
         let inputs = lowered.graph.inputs.iter();
         Plan {
@@ -79,6 +81,8 @@ impl Planner {
             nodes: lowered.graph.nodes,
             untouched: Vec::new(),
             arena: at.len(),
+            #[cfg(test)]
+            most_alive,
             marks,
             dead_after: at.dead_after(),
         }
