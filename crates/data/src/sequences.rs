@@ -68,9 +68,6 @@ pub(crate) fn open(
     open_options: &OpenOptions,
 ) -> Result<Arc<dyn Source>, Error> {
     let mut options = Options::read(options)?;
-    if !open_options.targets {
-        options.label.clear();
-    }
     let Some(id) = options.id.clone() else {
         let expected = "the column whose value the steps of a sequence share, as in `?id=patient`".into();
         return Err(Error::BadSetting { setting: "id", expected, found: "not set".into() });
@@ -95,7 +92,11 @@ pub(crate) fn open(
         })
     };
     let id = place(&id)?;
-    let labels: Vec<usize> = options.label.iter().map(place).collect::<Result<_, _>>()?;
+    // Labels are no features, whether anybody wants them or not.
+    let labels: Vec<usize> = match open_options.targets {
+        true => options.label.iter().map(place).collect::<Result<_, _>>()?,
+        false => options.label.iter().filter_map(|name| place(name).ok()).collect(),
+    };
     let dropped: Vec<usize> = options.drop.iter().map(place).collect::<Result<_, _>>()?;
     let columns: Vec<usize> = match &options.columns {
         Some(names) => names.iter().map(place).collect::<Result<_, _>>()?,
@@ -133,8 +134,16 @@ pub(crate) fn open(
         let expected = format!("at least {longest}, the steps of its longest sequence");
         return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
     }
+    if !open_options.targets {
+        options.label.clear();
+    }
     let (targets, shape, schema) = labelled(path, &sequences, &options, steps, open_options.schema.as_ref())?;
-    let mut rows = Vec::with_capacity(sequences.len() * steps * features);
+    let mut rows: Vec<f32> = Vec::new();
+    let numbers = sequences.len().saturating_mul(steps).saturating_mul(features);
+    if rows.try_reserve_exact(numbers).is_err() {
+        let expected = format!("less: {} sequences of so many steps do not fit the memory", sequences.len());
+        return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
+    }
     for sequence in &sequences {
         rows.extend_from_slice(&sequence.features);
         rows.resize(rows.len().next_multiple_of(steps * features), f32::NAN);
@@ -197,11 +206,14 @@ fn labelled(
         Some(names) => names.to_vec(),
         None => {
             let mut names: Vec<String> = sequences.iter().flat_map(counted).flatten().collect();
-            names.sort_unstable_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
-                (Ok(a), Ok(b)) => a.total_cmp(&b),
-                _ => a.cmp(b),
-            });
+            names.sort_unstable();
             names.dedup();
+            // By size, if all are numbers.
+            if let Ok(numbers) = names.iter().map(|name| name.parse::<f64>()).collect::<Result<Vec<_>, _>>() {
+                let mut places: Vec<usize> = (0..names.len()).collect();
+                places.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+                names = places.into_iter().map(|place| names[place].clone()).collect();
+            }
             names
         }
     };

@@ -87,10 +87,13 @@ impl Spec<'_> {
     }
 }
 
+/// More steps than any sequence has.
+const MOST: usize = 1 << 24;
+
 /// A number from 1 on.
 pub(crate) fn count(setting: &'static str, value: &str) -> Result<usize, Error> {
-    value.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
-        let (expected, found) = ("a number from 1 on".to_owned(), format!("`{value}`"));
+    value.parse().ok().filter(|count| (1..=MOST).contains(count)).ok_or_else(|| {
+        let (expected, found) = (format!("a number from 1 on, and at most {MOST}"), format!("`{value}`"));
         Error::BadSetting { setting, expected, found }
     })
 }

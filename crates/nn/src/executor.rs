@@ -9,7 +9,7 @@ use crate::graph::TargetColumns;
 use crate::node::{Node, Op};
 use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::{judge, push};
-use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Plan, Purpose, Sum};
+use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Places, Plan, Purpose, Sum};
 use crate::{Network, Real};
 
 /// How operations are carried out.
@@ -122,13 +122,14 @@ impl<K: Kernels> Executor<K> {
         check(&self.network, batch)?;
         let examples = batch.examples();
         let plan = self.plan(examples, Purpose::Predict)?;
-        let needed = |node: &Node| match &node.op {
-            Op::Recurrence(op) => op.carried() * examples,
+        let Plan { nodes, places, .. } = &self.plans[plan];
+        let needed = |(node, place): (&Node, &Places)| match &node.op {
+            Op::Recurrence(op) => op.carried() * place.rows,
             _ => 0,
         };
-        let nodes = &self.plans[plan].nodes;
-        if !self.carried.iter().map(Vec::len).eq(nodes.iter().map(needed)) {
-            self.carried = nodes.iter().map(|node| vec![K::R::ZERO; needed(node)]).collect();
+        let needed: Vec<usize> = nodes.iter().zip(places).map(needed).collect();
+        if !self.carried.iter().map(Vec::len).eq(needed.iter().copied()) {
+            self.carried = needed.into_iter().map(|numbers| vec![K::R::ZERO; numbers]).collect();
         }
         self.predict(batch, parameters, running)
     }

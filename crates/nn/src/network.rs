@@ -198,7 +198,7 @@ impl Network {
         let needs_all = |node: &&Node| match &node.op {
             Op::Recurrence(op) => op.is_reversed,
             Op::ReverseSteps { .. } | Op::Attention(_) | Op::AttendingRecurrence(_) | Op::RepeatSteps { .. } => true,
-            Op::Conv2d(_) | Op::Pool { .. } | Op::GlobalPool { .. } => {
+            Op::Conv2d(_) | Op::Pool { .. } | Op::GlobalPool { .. } | Op::ZeroPad { .. } | Op::Resize(_) => {
                 self.graph.values[node.reads[0]].shape.steps().is_some()
             }
             _ => false,

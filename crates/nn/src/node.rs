@@ -139,9 +139,10 @@ pub(crate) enum Op {
         features: usize,
         value: f32,
     },
-    /// 0 where a mask says that a step is not there.
+    /// This number where a mask says that a step is not there.
     HideSteps {
         features: usize,
+        instead: f32,
     },
     Recurrence(Recurrence),
     LastStep {

@@ -78,8 +78,8 @@ impl Optimiser {
 
     pub(crate) fn problem(&self) -> Option<String> {
         let search = self.line_search()?;
-        if search.max_steps == 0 || matches!(self, Self::Lbfgs { memory: 0, .. }) {
-            return Some("`optimiser`: `max_steps` and `memory` must be at least 1".into());
+        if search.max_steps == 0 || matches!(self, Self::Lbfgs { memory, .. } if !(1..=1000).contains(memory)) {
+            return Some("`optimiser`: `max_steps` and `memory` must be at least 1, and `memory` at most 1000".into());
         }
         (!(search.tolerance >= 0.0 && search.tolerance.is_finite()))
             .then(|| format!("`optimiser`: `tolerance` must be 0 or more, found {}", search.tolerance))

@@ -123,12 +123,12 @@ impl WeightsFile {
                     {
                         by_pixel(&transposed(values, found), layer.input, *outputs)
                     }
-                    ([_, _, height, width], [own_height, own_width, _, _])
-                        if values.len() == count && height == own_height && width == own_width =>
+                    ([a, b, height, width], [own_height, own_width, own_b, own_a])
+                        if [a, b, height, width] == [own_a, own_b, own_height, own_width] =>
                     {
                         kernels(values, found)
                     }
-                    ([_, _, steps], [own_steps, 1, _, _]) if values.len() == count && steps == own_steps => {
+                    ([a, b, steps], [own_steps, 1, own_b, own_a]) if [a, b, steps] == [own_a, own_b, own_steps] => {
                         kernels(values, &[found[0], found[1], *steps, 1])
                     }
                     (found, shape) if found == shape => values.to_vec(),

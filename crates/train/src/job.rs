@@ -314,7 +314,8 @@ impl Job {
         if let Some(spec) = &self.fitted_to {
             trainer.fitted_to = open(spec, open_options)?;
         }
-        if let Some(transfer) = &self.transfer {
+        // A run that goes on has begun already.
+        if let Some(transfer) = self.transfer.as_ref().filter(|_| !trainer.options.resume) {
             trainer = trainer.transferred(transfer)?;
         }
         match test {

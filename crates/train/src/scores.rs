@@ -287,9 +287,12 @@ impl OutputScores {
 /// Keeps the steps that have a target, each with the weight of its example.
 fn keep_judged(all_steps: usize, outputs: &mut Vec<f32>, wanted: &mut Vec<f32>, weights: &mut Option<Vec<f32>>) {
     let (width, targets) = (outputs.len() / all_steps, wanted.len() / all_steps);
-    let kept: Vec<usize> = (0..all_steps)
-        .filter(|step| wanted[step * targets..][..targets].iter().all(|target| !target.is_nan()))
-        .collect();
+    // Where a step is not there, or has no target, there is nothing to judge.
+    let is_judged = |step: &usize| {
+        wanted[step * targets..][..targets].iter().all(|target| !target.is_nan())
+            && !outputs[step * width..][..width].iter().all(|output| output.is_nan())
+    };
+    let kept: Vec<usize> = (0..all_steps).filter(is_judged).collect();
     *outputs = kept.iter().flat_map(|step| &outputs[step * width..][..width]).copied().collect();
     *wanted = kept.iter().flat_map(|step| &wanted[step * targets..][..targets]).copied().collect();
     if let Some(weights) = weights {

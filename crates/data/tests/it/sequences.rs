@@ -79,7 +79,19 @@ fn rows_that_share_a_value_are_the_steps_of_a_sequence() {
     assert_eq!(shown(&batch.features), [1.0, 3.0, 4.0, 2.0, 5.0, -1.0]);
     let Targets::Values { width: 3, values } = &batch.targets else { panic!("a number for every step") };
     assert_eq!(shown(values), [10.0, 30.0, 40.0, 20.0, 50.0, -1.0]);
+    // To predict on, the label is no feature either, whether it is there or not.
     let open_options = OpenOptions { targets: false, ..OpenOptions::default() };
+    for label in ["kind", "unknown"] {
+        let drop = if label == "kind" { "" } else { "&drop=kind" };
+        let spec = format!("sequences:{path}?id=id&label={label}{drop}");
+        assert_eq!(open(&spec, &open_options).expect("it can be read").shape().features, [3, 2]);
+    }
+    let mixed = file(folder.path(), "mixed.csv", "id,x,kind\na,1,9\nb,1,10\nc,1,1a\nd,1,9\n");
+    let mixed = opened(&format!("sequences:{mixed}?id=id&label=kind"));
+    assert!(matches!(&mixed.shape().targets, TargetShape::Classes { names } if names == &["10", "1a", "9"]));
+    let numbers = file(folder.path(), "numbers.csv", "id,x,kind\na,1,9\nb,1,10\n");
+    let numbers = opened(&format!("sequences:{numbers}?id=id&label=kind"));
+    assert!(matches!(&numbers.shape().targets, TargetShape::Classes { names } if names == &["9", "10"]));
     let unlabelled =
         open(&format!("sequences:{path}?id=id&label=kind&drop=kind"), &open_options).expect("it can be read");
     assert_eq!(unlabelled.shape().features, [3, 2]);
@@ -90,6 +102,7 @@ fn rows_that_share_a_value_are_the_steps_of_a_sequence() {
         ("id=id", "column `kind`: expected a number, found `a`"),
         ("id=id&label=kind&task=regression", "expected a number as label"),
         ("id=id&labl=kind", "did you mean `label`?"),
+        ("id=id&label=kind&steps=99999999999999", "at most"),
     ] {
         let error = refused(&format!("sequences:{path}?{options}"));
         assert!(error.contains(part), "{options}: {error}");

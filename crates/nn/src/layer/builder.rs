@@ -361,6 +361,9 @@ impl<'a> Builder<'a> {
         let layers = self.built.into_iter().flatten().map(|(info, _)| info).collect();
         let network = Network::from_parts(config, layers, self.parameters, self.running, self.graph);
         if network.config().optimiser.searches() {
+            if network.graph.forces.iter().any(|force| matches!(force.kind, ForceKind::Energy { .. })) {
+                return Err(Error::not_for_searches("contrastive divergence of an `rbm`"));
+            }
             for segment in network.segments().segments() {
                 let GradientNormalisation::None = segment.normalisation else {
                     return Err(Error::not_for_searches("gradient_normalisation"));

@@ -57,7 +57,7 @@ pub(super) fn mask(config: &MaskSteps, builder: &mut Builder<'_>) -> Result<(), 
     builder.push_masked(Op::DifferentSteps { features, value: config.value }, Shape::Flat(steps), 0..0, 0..0);
     let mask = builder.value();
     builder.continue_from(read);
-    builder.push_reading(Op::HideSteps { features }, vec![read, mask], builder.shape, 0..0);
+    builder.push_reading(Op::HideSteps { features, instead: 0.0 }, vec![read, mask], builder.shape, 0..0);
     builder.set_mask(Some(mask));
     Ok(())
 }
@@ -142,17 +142,22 @@ fn pooled_mask(window: Window, builder: &mut Builder<'_>) -> Option<usize> {
 }
 
 /// What is not there must not be seen beside what is.
-fn hide(builder: &mut Builder<'_>) {
+fn hide(instead: f32, builder: &mut Builder<'_>) {
     if let Some(mask) = builder.mask() {
-        let op = Op::HideSteps { features: builder.shape.channels() };
+        let op = Op::HideSteps { features: builder.shape.channels(), instead };
         builder.push_reading(op, vec![builder.value(), mask], builder.shape, 0..0);
     }
 }
 
 pub(super) fn conv1d(config: &Conv1d, builder: &mut Builder<'_>) -> Result<(), Error> {
     let window = window(config.padding, [config.kernel, config.stride, config.dilation], builder)?;
+    if config.padding != Padding1d::Causal
+        && (window.before[0] >= window.kernel[0] || window.after[0] >= window.kernel[0])
+    {
+        return Err(builder.wrong("`padding` must be smaller than `kernel`".into()));
+    }
     let mask = pooled_mask(window, builder);
-    hide(builder);
+    hide(0.0, builder);
     super::conv2d::convolve("weight", window, config.filters, 1, config.bias, builder)?;
     builder.view_as(Shape::Sequence { steps: window.out[0], features: config.filters });
     builder.set_mask(mask);
@@ -168,10 +173,13 @@ pub(super) fn subsampling1d(config: &Subsampling1d, builder: &mut Builder<'_>) -
         return Err(builder.wrong(message));
     }
     let mask = pooled_mask(window, builder);
-    hide(builder);
+    // What is not there is never the largest.
+    hide(if config.pool == Pool::Max { f32::NEG_INFINITY } else { 0.0 }, builder);
     builder.push(Op::Pool { window, pool: config.pool }, window.output(window.channels));
     builder.view_as(Shape::Sequence { steps: window.out[0], features: window.channels });
     builder.set_mask(mask);
+    // Where nothing was there, nothing came out.
+    hide(0.0, builder);
     Ok(())
 }
 

@@ -59,6 +59,11 @@ pub(crate) fn judge<R: Real>(
                 Some(activation) => z.iter().zip(y.iter_mut()).for_each(|(z, y)| *y = activation.value(*z)),
                 None => {}
             }
+            // What comes out of a step that is not there is no number; while something is learned it stays as it is.
+            if dz.is_empty() && !mask.is_empty() && mask[row] == R::ZERO {
+                y.fill(R::of(f64::NAN));
+                continue;
+            }
             let is_judged = judged.steps.is_none() || is_judged(judged, batch, mask, example, step);
             match against {
                 [] if is_judged && write_target(judged, batch, example, step, scratch) => {}

@@ -34,11 +34,11 @@ pub(super) fn differs<R: Real>(width: usize, value: f32, pass: &mut Forward<'_, 
     }
 }
 
-/// 0 where a step is not there.
-pub(super) fn hide<R: Real>(width: usize, pass: &mut Forward<'_, R>) {
-    let mask = pass.operands.get(1);
+/// A number instead of those of a step that is not there.
+pub(super) fn hide<R: Real>(width: usize, instead: f32, pass: &mut Forward<'_, R>) {
+    let (mask, instead) = (pass.operands.get(1), R::of(f64::from(instead)));
     for ((x, y), is_there) in pass.x.chunks_exact(width).zip(pass.y.chunks_exact_mut(width)).zip(mask) {
-        if *is_there == R::ZERO { y.fill(R::ZERO) } else { y.copy_from_slice(x) }
+        if *is_there == R::ZERO { y.fill(instead) } else { y.copy_from_slice(x) }
     }
 }
 

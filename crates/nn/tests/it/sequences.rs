@@ -319,8 +319,33 @@ fn what_makes_no_sense_is_refused() {
         (r#"{"self_attention": {"units": 5, "heads": 2}}"#, "cannot be shared evenly among 2 `heads`"),
         (r#"{"last_time_step": {}}, {"repeat_vector": {}}"#, "expected `steps`, or a second value"),
         (r#"{"embedding": {"count": 5, "units": 2}}"#, "the number of a thing"),
+        (r#"{"conv1d": {"filters": 3, "kernel": 2, "padding": 2}}"#, "`padding` must be smaller than `kernel`"),
     ] {
         let error = error(layers);
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn a_step_that_is_not_there_is_never_the_largest_and_gives_no_number() {
+    let network = network(
+        r#"{"input": {"sequence": [4, 1]}, "layers": [{"subsampling1d": {"kernel": 2}}, {"loss": {"loss": "mse"}}]}"#,
+    );
+    let batch = Batch {
+        epoch: 0,
+        indices: vec![0],
+        width: 4,
+        features: vec![-3.0, f32::NAN, f32::NAN, f32::NAN],
+        targets: Targets::Values { width: 2, values: vec![-1.0, 7.0] },
+        weights: None,
+    };
+    let mut engine = Engine::new(network.clone());
+    let (mut state, mut outputs) = (engine.initial_state(), Vec::new());
+    let loss = engine.predict(&batch, &state, &mut outputs).expect("it fits").expect("targets");
+    assert_eq!(outputs[0], -3.0);
+    assert!(outputs[1].is_nan());
+    assert_eq!(loss.sum, 4.0, "of the first step alone");
+    assert_eq!(engine.gradient(&batch, &mut state).expect("it fits").sum, 4.0);
+    let error = Stepwise::new(&network, &state).err().expect("it pools").to_string();
+    assert!(error.contains("needs all steps"), "{error}");
 }

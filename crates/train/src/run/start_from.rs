@@ -51,6 +51,7 @@ impl Trainer {
             self.options.epochs = self.options.epochs.saturating_add(progress.epoch);
         }
         self.begins = Some(Begins { state, progress, normaliser });
+        self.transferred = None;
         Ok(self)
     }
 

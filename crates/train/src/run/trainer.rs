@@ -58,7 +58,7 @@ impl Trainer {
         };
         options.check()?;
         if network.config().optimiser.searches() && (options.mode != Mode::Solo || options.workers != 1) {
-            let expected = "left to updaters where several workers or machines take part: set `train.workers = 1`, or leave it out";
+            let expected = "left to updaters where several workers or machines take part: set `train.workers = 1`, or leave it out, and let `train` run it and no master";
             let found = "one that searches by itself over whole batches".into();
             return Err(Error::BadSetting { setting: "network.optimiser", expected, found });
         }
@@ -184,6 +184,15 @@ impl Trainer {
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
             listener(&Event::Warning { message: message.clone() });
         }
+        if self.network.config().optimiser.searches() && self.options.batch < self.train.examples() {
+            let message = format!(
+                "`network.optimiser` searches over each batch of {} examples by itself, of {} that there are: what it has learned of one \
+                 may not hold for the next; set `data.batch` to all of them",
+                self.options.batch,
+                self.train.examples()
+            );
+            listener(&Event::Warning { message });
+        }
         if let Some(Transferred { taken, fresh, unused }) = self.transferred.clone() {
             listener(&Event::Transferred { taken, fresh, unused });
         }
@@ -223,6 +232,12 @@ pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'stat
     let shape = source.shape();
     if shape.width() != network.input().len() {
         let found = format!("{} features per example ({:?})", shape.width(), shape.features);
+        return Err(Error::Misfit { what, found, expected: network.input().to_string() });
+    }
+    if let (&[steps, features], Some(own)) = (&shape.features[..], network.input().steps())
+        && (steps, features) != (own, network.input().channels())
+    {
+        let found = format!("sequences of {steps} steps of {features}");
         return Err(Error::Misfit { what, found, expected: network.input().to_string() });
     }
     Ok(())

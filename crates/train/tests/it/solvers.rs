@@ -91,7 +91,12 @@ fn several_workers_and_settings_of_updaters_are_refused() {
     };
     assert!(error(&["train.workers=2"]).contains("set `train.workers = 1`"));
     assert!(error(&["network.l1=0.1"]).contains("`l1` is something that updaters know"));
+    let pretrained =
+        JOB.replace("dense = { units = 12, activation = \"tanh\" }", "rbm = { units = 12 }") + "pretrain = {}";
+    let pretrained = Job::from_text(&pretrained, false, "whole", "the job", &[]).expect("a job");
+    let refused = pretrained.phased(None, IfFound::Refuse, &OpenOptions::default()).err().expect("no loss to search");
+    assert!(refused.to_string().contains("contrastive divergence"), "{refused}");
     let text = JOB.replace("memory = 3", "memory = 0");
     let error = Job::from_text(&text, false, "whole", "the job", &[]).expect_err("no memory").to_string();
-    assert!(error.contains("`max_steps` and `memory` must be at least 1"), "{error}");
+    assert!(error.contains("`max_steps` and `memory` must be at least 1, and `memory` at most 1000"), "{error}");
 }
