@@ -19,6 +19,8 @@ pub(crate) struct Ledger {
     /// In `shared`: what counts.
     is_sharing: bool,
     shared: BTreeSet<EpochPlace>,
+    /// Steps that were told of them.
+    steps: u64,
     aside: BTreeSet<EpochPlace>,
     /// What was set aside and what counted in each state that a run may go back to.
     states: BTreeMap<Round, (BTreeSet<EpochPlace>, BTreeSet<EpochPlace>)>,
@@ -46,6 +48,7 @@ impl Ledger {
             counted: BTreeMap::new(),
             is_sharing,
             shared: BTreeSet::new(),
+            steps: 0,
             aside: BTreeSet::new(),
             states: BTreeMap::new(),
         }
@@ -53,6 +56,7 @@ impl Ledger {
 
     pub(crate) fn go_back(&mut self, round: Round) {
         self.counted.split_off(&(round + 1));
+        self.steps = 0;
         (self.aside, self.shared) = self.states.get(&round).cloned().unwrap_or_default();
     }
 
@@ -68,7 +72,11 @@ impl Ledger {
                 }
                 self.counted.insert(*round, assignment.clone());
             }
-            Told::Shared { epoch, spans, .. } => {
+            Told::Shared { epoch, spans, steps, .. } => {
+                let before = std::mem::replace(&mut self.steps, *steps);
+                if *steps < before {
+                    return Err(format!("step {steps} was told after step {before}"));
+                }
                 for place in spans.iter().flat_map(|span| span.start..span.end) {
                     if !self.shared.insert((*epoch, place)) {
                         return Err(format!("example {place} of epoch {epoch} was counted twice"));
@@ -76,6 +84,7 @@ impl Ledger {
                 }
             }
             Told::TakenBack { epoch, spans, .. } => {
+                self.steps = 0;
                 for place in spans.iter().flat_map(|span| span.start..span.end) {
                     if !self.shared.remove(&(*epoch, place)) {
                         return Err(format!("example {place} of epoch {epoch} was taken back, but did not count"));

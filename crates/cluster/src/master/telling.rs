@@ -47,9 +47,9 @@ impl Term {
                 let steps = assignment.iteration..assignment.iteration + assignment.steps();
                 self.count(assignment.epoch, steps, assignment.examples(), host);
             }
-            Told::Shared { epoch, spans, .. } => {
-                let (before, steps) = (self.iteration, self.machine.rest().steps());
-                self.count(*epoch, before..steps, spans.iter().map(|span| span.len()).sum(), host);
+            Told::Shared { epoch, spans, steps, .. } => {
+                let before = self.iteration.min(steps.saturating_sub(1));
+                self.count(*epoch, before..*steps, spans.iter().map(|span| span.len()).sum(), host);
             }
             Told::TakenBack { spans, .. } => {
                 self.tally.take_back(spans.iter().map(|span| span.len()).sum());

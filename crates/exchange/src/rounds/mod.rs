@@ -33,8 +33,8 @@ pub use master::{Master, MasterAction, MasterEvent, MasterOptions, Operator};
 pub(crate) use member::DOES_NOT_FIT;
 pub use member::{At, Course, Member, MemberAction, MemberEvent, MemberOptions, Steps, StragglerLimit, WorkNumber};
 pub use plan::Plan;
-pub(crate) use schedule::slots_of;
 pub use schedule::{Assignment, LOSSES_UNTIL_SET_ASIDE, MOST_SLOTS, Part, Schedule, Slice, Slots, Span, StepSize};
+pub(crate) use schedule::{Pace, slots_of};
 pub use told::{Missing, Told};
 
 /// Why a run ends that must not leave examples out.

@@ -130,9 +130,9 @@ pub struct Schedule {
     /// Examples of the last epoch that are taken, if not all.
     #[serde(default)]
     in_the_last: Option<u64>,
-    /// Steps that were given out, in parts of [`STEP`]: in `shared` members take them one by one.
+    /// Steps that were given out.
     #[serde(default)]
-    pace: u64,
+    pace: Pace,
     /// Steps of a round.
     #[serde(default = "one")]
     steps_of_a_round: u64,
@@ -152,11 +152,41 @@ fn one() -> u64 {
     1
 }
 
-/// A step is so many parts.
-const STEP: u64 = 1 << 20;
+/// Steps, in parts of [`Pace::STEP`]: in `shared` members take them one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Pace(u64);
 
-fn parts(examples: u64, step: u64) -> u64 {
-    examples.saturating_mul(STEP) / step.max(1)
+impl Pace {
+    /// A step is so many parts.
+    const STEP: u64 = 1 << 20;
+
+    fn of(steps: u64) -> Self {
+        Self(steps.saturating_mul(Self::STEP))
+    }
+
+    fn parts(examples: u64, step: u64) -> u64 {
+        examples.saturating_mul(Self::STEP) / step.max(1)
+    }
+
+    /// By so many examples, of steps of so many.
+    pub(crate) fn go_on(&mut self, examples: u64, step: u64) {
+        self.0 = self.0.saturating_add(Self::parts(examples, step));
+    }
+
+    pub(crate) fn slow_down(&mut self, examples: u64, step: u64) {
+        self.0 = self.0.saturating_sub(Self::parts(examples, step));
+    }
+
+    /// Steps that are whole.
+    fn whole(self) -> u64 {
+        self.0 / Self::STEP
+    }
+
+    /// Steps, where one that was short is one, too.
+    pub(crate) fn begun(self) -> u64 {
+        self.0.div_ceil(Self::STEP)
+    }
 }
 
 /// A span that was lost with so many members is set aside: it may be what kills them.
@@ -166,7 +196,7 @@ impl Schedule {
     /// All epochs, from the first example on.
     pub fn new(examples: u64, epochs: u64, share: StepSize) -> Self {
         let (holes, marks) = (VecDeque::new(), Vec::new());
-        let (pace, steps_of_a_round, partitions) = (0, 1, Vec::new());
+        let (pace, steps_of_a_round, partitions) = (Pace::default(), 1, Vec::new());
         let in_the_last = None;
         Self {
             examples,
@@ -185,8 +215,7 @@ impl Schedule {
 
     /// The same epochs, after others with so many steps that were taken before.
     pub fn after(self, epochs: u64, steps: u64) -> Self {
-        let pace = steps.saturating_mul(STEP);
-        Self { epoch: epochs, epochs: self.epochs.saturating_add(epochs), pace, ..self }
+        Self { epoch: epochs, epochs: self.epochs.saturating_add(epochs), pace: Pace::of(steps), ..self }
     }
 
     /// Examples of an epoch.
@@ -235,17 +264,21 @@ impl Schedule {
 
     /// Steps of all members that were given out, each counted as one however short it was.
     pub fn steps(&self) -> u64 {
-        if self.left() == 0 { self.pace.div_ceil(STEP) } else { self.pace / STEP }
+        if self.left() == 0 { self.pace.begun() } else { self.pace.whole() }
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace
     }
 
     /// So many examples were given out, of steps of so many.
     pub fn go_on(&mut self, examples: u64, step: u64) {
-        self.pace = self.pace.saturating_add(parts(examples, step));
+        self.pace.go_on(examples, step);
     }
 
     /// They came back.
     pub fn slow_down(&mut self, examples: u64, step: u64) {
-        self.pace = self.pace.saturating_sub(parts(examples, step));
+        self.pace.slow_down(examples, step);
     }
 
     /// Examples of a step.
@@ -303,7 +336,7 @@ impl Schedule {
             for ((slice, capacity), wanted) in slices.iter_mut().zip(crew).zip(wanted) {
                 slice.push(self.cut(wanted, capacity));
             }
-            self.pace += STEP;
+            self.pace.0 += Pace::STEP;
         }
         Some(Assignment { epoch, iteration, slices, ends_epoch: self.left() == 0 })
     }
@@ -342,7 +375,7 @@ impl Schedule {
         (self.epoch, self.cursor) = (self.epoch + 1, 0);
         self.open_partitions();
         // A step that was short was a step.
-        self.pace = self.pace.next_multiple_of(STEP);
+        self.pace = Pace::of(self.pace.begun());
         self.marks.retain(|(epoch, _)| *epoch >= self.epoch);
         true
     }
@@ -458,7 +491,7 @@ impl Schedule {
         for span in steps.rev().flat_map(of_step).filter(|span| !span.is_empty()) {
             self.holes.push_front(*span);
         }
-        self.pace = assignment.iteration * STEP;
+        self.pace = Pace::of(assignment.iteration);
     }
 
     /// Takes back what a lost member held, `to_blame` if it may have been lost because of it. Says what is set aside.

@@ -50,6 +50,8 @@ pub enum Told {
         spans: Vec<Span>,
         /// Examples that count, of all epochs.
         counted: Round,
+        /// Their steps, where one that was short is one, too.
+        steps: u64,
     },
     /// In `shared`: a member was lost, and all who held what it had done with these: they come again.
     TakenBack {

@@ -44,6 +44,8 @@ pub struct Lease {
     pub spans: Vec<Span>,
     /// Steps that all members together had been given before it, for schedules of rates.
     pub iteration: u64,
+    /// Examples of a step of all members when it was given.
+    pub step: u64,
 }
 
 impl Lease {
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn a_lease_is_cut_where_a_mark_is() {
         let span = |start, end| Span { start, end, losses: 0 };
-        let lease = Lease { id: 4, epoch: 0, spans: vec![span(10, 13), span(40, 44)], iteration: 0 };
+        let lease = Lease { id: 4, epoch: 0, spans: vec![span(10, 13), span(40, 44)], iteration: 0, step: 4 };
         let at = |lease, examples| Mark { lease, examples };
         assert_eq!([at(3, 9), at(4, 5), at(5, 0)].map(|mark| lease.done_at(mark)), [0, 5, 7]);
         assert_eq!(lease.part(2, 5), [span(12, 13), span(40, 42)]);

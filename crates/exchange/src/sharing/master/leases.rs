@@ -25,17 +25,20 @@ impl Master {
         let before = std::mem::replace(one, mark);
         let parts = |lease: &Lease| {
             let part = lease.part(lease.done_at(before), lease.done_at(mark));
-            (!part.is_empty()).then_some((lease.epoch, part))
+            (!part.is_empty()).then_some((lease.epoch, part, lease.step))
         };
-        let counted: Vec<(u64, Vec<Span>)> = leases.iter().filter_map(parts).collect();
-        for (epoch, spans) in counted {
-            self.count(member, epoch, spans);
+        let counted: Vec<(u64, Vec<Span>, u64)> = leases.iter().filter_map(parts).collect();
+        for (epoch, spans, step) in counted {
+            self.count(member, epoch, spans, step);
         }
     }
 
-    pub(super) fn count(&mut self, member: Incarnation, epoch: u64, spans: Vec<Span>) {
-        self.counted += spans.iter().map(Span::len).sum::<u64>();
-        self.tell(Told::Shared { member, epoch, spans, counted: self.counted });
+    /// Counts examples of a lease that was given for steps of so many.
+    pub(super) fn count(&mut self, member: Incarnation, epoch: u64, spans: Vec<Span>, step: u64) {
+        let examples = spans.iter().map(Span::len).sum::<u64>();
+        self.counted += examples;
+        self.pace.go_on(examples, step);
+        self.tell(Told::Shared { member, epoch, spans, counted: self.counted, steps: self.pace.begun() });
         if self.sharing.save_every.is_some_and(|every| self.counted >= self.saving.newest().0 + every) {
             self.save_wanted = true;
         }
@@ -76,14 +79,14 @@ impl Master {
             let wanted = fair.clamp(batch, most);
             let Some(spans) = self.schedule.take_some(wanted, &capacity) else { continue };
             let (id, epoch, iteration) = (self.next_lease + 1, self.schedule.epoch(), self.schedule.steps());
-            let lease = Lease { id, epoch, spans, iteration };
+            let lease = Lease { id, epoch, spans, iteration, step: self.step() };
             if lease.is_suspect() && self.is_out(member, |_| true) {
                 self.schedule.give_back(&lease.spans, false);
                 continue;
             }
             self.hungry.remove(&member);
             self.next_lease = id;
-            self.schedule.go_on(lease.examples(), self.step());
+            self.schedule.go_on(lease.examples(), lease.step);
             if let Some(holding) = self.holdings.get_mut(&member) {
                 holding.leases.push(lease.clone());
             }
@@ -140,6 +143,7 @@ impl Master {
         self.save_wanted |= round != self.counted || rest.left() > 0;
         self.asked = None;
         self.is_done = !self.schedule.next_epoch();
+        self.pace = self.schedule.pace();
         if !self.is_done {
             self.holdings.values_mut().for_each(|holding| holding.leases.clear());
         }

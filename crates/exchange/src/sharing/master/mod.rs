@@ -17,8 +17,8 @@ use crate::membership::{DONE, Edges, Fault, GATHERED_FOR, Gathering, Hold, LEFT,
 use crate::planted::{Planted, has};
 use crate::rounds::message::{ToMaster, ToMember};
 use crate::rounds::{
-    Brings, Capacity, Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Round, Schedule, Slots,
-    StepSize, Term, Told, ViewNumber, number_of,
+    Brings, Capacity, Incarnation, MasterAction, MasterEvent, MasterOptions, Now, Operator, Pace, Round, Schedule,
+    Slots, StepSize, Term, Told, ViewNumber, number_of,
 };
 
 /// How leases are cut, and when checkpoints are taken.
@@ -104,6 +104,8 @@ pub struct Master {
     next_lease: LeaseId,
     /// Examples that count, of all epochs.
     counted: Round,
+    /// Their steps.
+    pace: Pace,
     /// The newest checkpoint, and the next.
     saving: Saving,
     /// Whether a checkpoint is wanted, and who was asked for its state.
@@ -154,6 +156,7 @@ impl Master {
             hungry: BTreeSet::new(),
             next_lease: 0,
             counted: round,
+            pace: rest.pace(),
             saving: Saving::new(round, rest),
             save_wanted: false,
             asked: None,

@@ -65,7 +65,7 @@ impl Master {
                 let (done, examples) = (lease.done_at(have.covered), lease.examples());
                 if done < examples && !self.has(Planted::SavesWithoutWhatIsOut) {
                     rest.give_back(&lease.part(done, examples), false);
-                    rest.slow_down(examples - done, self.step());
+                    rest.slow_down(examples - done, lease.step);
                 }
             }
         }
@@ -99,7 +99,7 @@ impl Master {
         let (to, from, aside) = (self.saving.round(), self.counted, self.saving.rest().set_aside());
         if to != from {
             self.tell(Told::RolledBack { to, from, aside });
-            self.counted = to;
+            (self.counted, self.pace) = (to, self.saving.rest().pace());
         }
     }
 

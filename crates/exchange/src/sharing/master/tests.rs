@@ -68,6 +68,32 @@ fn what_the_messages_up_to_the_cut_cover_counts_and_the_rest_comes_again() {
     assert_eq!(told.iter().find_map(cut), Some(vec![(3, have(1, lease, 2), 1)]), "one holds what two lacks");
 }
 
+/// What is told of progress is what counts, not what the newest checkpoint has, and of one length for every member.
+#[test]
+fn steps_are_told_as_they_count_and_those_that_come_again_are_not_counted() {
+    let mut master = three();
+    let lease = master.holdings[&3].leases[0].id;
+    let told = |actions: Vec<MasterAction>| -> Vec<(u64, u64)> {
+        let counted = |action| match action {
+            MasterAction::Tell(Told::Shared { counted, steps, .. }) => Some((counted, steps)),
+            _ => None,
+        };
+        actions.into_iter().filter_map(counted).collect()
+    };
+    // A step of all three is six examples; a lease is two steps of one of them.
+    let covered = |lease, examples| Report::Covered { one: Mark { lease, examples }, all: Mark::default() };
+    assert_eq!(told(says(&mut master, 3, covered(lease, 2))), [(2, 1)], "a third of a step");
+    let other = master.holdings[&1].leases[0].id;
+    assert_eq!(told(says(&mut master, 1, covered(other, 4))), [(6, 1)]);
+    master.handle(MasterEvent::LinkLost(3, "reset".into()), 1);
+    let view = master.view().0;
+    says(&mut master, 1, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)], knows: 0 });
+    says(&mut master, 2, Report::Holds { view, has_state: true, have: vec![(3, have(1, lease, 2), 1)], knows: 0 });
+    let second = master.holdings[&2].leases[0].id;
+    assert_eq!(told(says(&mut master, 2, covered(second, 4))), [(10, 2)], "and what was lost counts for nothing");
+    assert!(master.pace.begun() <= master.schedule.pace().begun());
+}
+
 #[test]
 fn who_lacks_what_nobody_can_give_takes_a_state_instead() {
     let mut master = three();

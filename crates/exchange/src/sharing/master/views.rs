@@ -157,18 +157,19 @@ impl Master {
             let (done, before) = (lease.done_at(cut), lease.done_at(counted));
             let end = end.map_or(lease.examples(), |end| lease.done_at(end));
             if done > before {
-                self.count(member, lease.epoch, lease.part(before, done));
+                self.count(member, lease.epoch, lease.part(before, done), lease.step);
             }
             if done < before {
                 let spans = lease.part(done, before);
                 self.counted -= before - done;
+                self.pace.slow_down(before - done, lease.step);
                 self.tell(Told::TakenBack { member, epoch: lease.epoch, spans, counted: self.counted });
             }
             if done >= end || self.has(Planted::ForgetsTheLostLease) {
                 continue;
             }
             again += end - done;
-            self.schedule.slow_down(end - done, self.step());
+            self.schedule.slow_down(end - done, lease.step);
             // What killed it, if anything it held did, is in the first lease that it is not known to have lived through.
             let is_first = lease.done_at(lost.holding.survived) < lease.examples();
             let is_blamed = is_first && std::mem::take(&mut to_blame);
@@ -240,6 +241,7 @@ impl Master {
         if !self.has(Planted::KeepsTheCountWhenAllAreLost) {
             self.counted = round;
         }
+        self.pace = self.schedule.pace();
         self.is_done = false;
     }
 

@@ -284,7 +284,7 @@ mod tests {
         view(&mut member, 1, &[1, 2, 3], &[]);
         member.handle(MemberEvent::StateFromMaster(0), 1);
         let spans = vec![Span { start: 0, end: 4, losses: 0 }];
-        order(&mut member, Order::Lease(Lease { id: 1, epoch: 0, spans, iteration: 0 }));
+        order(&mut member, Order::Lease(Lease { id: 1, epoch: 0, spans, iteration: 0, step: 4 }));
         member
     }
 
