@@ -54,6 +54,8 @@ pub(crate) struct Force {
 pub(crate) enum ForceKind {
     /// That of the free energy of hidden units, by what they are given.
     Energy { unit: Unit, sign: f32 },
+    /// Of units that shall be on this often: what they are on average beyond it, times what that costs.
+    Sparse { unit: Unit, target: f32, cost: f32 },
     /// Of means that shall be 0: half of their squares, which count in the loss.
     PriorMean,
     /// Of logarithms of variances that shall be 1: ½ (σ² − 1 − ln σ²), which count in the loss.

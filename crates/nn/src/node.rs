@@ -170,6 +170,35 @@ pub(crate) enum Op {
     Learned,
     /// Numbers drawn around means, with variances of which the logarithms are given; when predicting, the means.
     Latent,
+    /// The chance that any unit of a block is on.
+    PoolChances(Blocks),
+}
+
+/// Units of an image in blocks of neighbours of one channel, of which at most one is on (Lee et al. 2009).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Height, width, channels, in whole blocks.
+    pub image: [usize; 3],
+    pub block: [usize; 2],
+}
+
+impl Blocks {
+    /// Height, width, channels with a number for every block.
+    pub(crate) fn pooled(&self) -> [usize; 3] {
+        let [height, width, channels] = self.image;
+        [height / self.block[0], width / self.block[1], channels]
+    }
+
+    /// The units of a block, by their numbers in the image.
+    pub(crate) fn units(self, block: usize) -> impl Iterator<Item = usize> {
+        let [_, width, channels] = self.image;
+        let (across, channel) = (self.pooled()[1], block % channels);
+        let (row, column) = (block / channels / across, block / channels % across);
+        let [down, right] = self.block;
+        (row * down..(row + 1) * down).flat_map(move |y| {
+            (column * right..(column + 1) * right).map(move |x| (y * width + x) * channels + channel)
+        })
+    }
 }
 
 /// A recurrence whose states look at the steps of a sequence.
@@ -208,6 +237,8 @@ pub(crate) enum Unit {
     OneOf,
     /// The chance of each of a row.
     Chances,
+    /// At most one of a block is on.
+    OneOfBlocks(Blocks),
 }
 
 /// A transposed convolution.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wording::{explain, nearest};
-use super::{AutoEncoder, Hidden, LayerConfig, Output, Rbm, Visible};
+use super::{AutoEncoder, ConvolutionalRbm, Hidden, LayerConfig, Output, Rbm, Sparsity, Visible};
 use crate::{Activation, Error, Loss};
 
 /// A deep belief net (Hinton, Osindero and Teh 2006): Boltzmann machines on top of each other, and an output.
@@ -27,6 +27,34 @@ pub struct DeepBeliefNet {
     pub k: usize,
 }
 
+/// A convolutional deep belief net (Lee et al. 2009): Boltzmann machines over images on top of each other, and an output.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionalDeepBeliefNet {
+    /// Filters of each machine, first to last.
+    pub filters: Vec<usize>,
+    /// Rows and columns of the filters of each.
+    pub kernels: Vec<[usize; 2]>,
+    /// Rows and columns of a block of hidden units, of which at most one is on.
+    #[serde(default = "two")]
+    pub pool: [usize; 2],
+    /// Hidden units of machines above them that see everything, first to last.
+    #[serde(default)]
+    pub hidden: Vec<usize>,
+    /// Outputs at the end; without them it is only pretrained.
+    #[serde(default)]
+    pub outputs: Option<usize>,
+    /// What goes in.
+    #[serde(default)]
+    pub visible: Visible,
+    /// Steps of sampling.
+    #[serde(default = "one")]
+    pub k: usize,
+    /// How often units of the machines over images shall be on; as often as it comes if not set.
+    #[serde(default)]
+    pub sparsity: Option<Sparsity>,
+}
+
 /// Denoising autoencoders on top of each other (Vincent et al. 2010), and an output.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,12 +73,16 @@ fn one() -> usize {
     1
 }
 
+fn two() -> [usize; 2] {
+    [2, 2]
+}
+
 fn third() -> f32 {
     0.3
 }
 
 /// The names of networks, as in files.
-const NAMES: [&str; 2] = ["dbn", "sda"];
+const NAMES: [&str; 3] = ["dbn", "cdbn", "sda"];
 
 impl DeepBeliefNet {
     /// Binary units in layers of these sizes.
@@ -88,6 +120,56 @@ impl DeepBeliefNet {
         };
         let machines = self.hidden.iter().enumerate().map(machine);
         machines.chain(self.outputs.map(|outputs| Output::by_task(outputs).into())).collect()
+    }
+}
+
+impl ConvolutionalDeepBeliefNet {
+    /// Machines with so many filters of so many rows and columns each, and blocks of 2×2.
+    pub fn new(machines: impl IntoIterator<Item = (usize, [usize; 2])>) -> Self {
+        let (filters, kernels) = machines.into_iter().unzip();
+        Self {
+            filters,
+            kernels,
+            pool: two(),
+            hidden: Vec::new(),
+            outputs: None,
+            visible: Visible::default(),
+            k: one(),
+            sparsity: None,
+        }
+    }
+
+    /// Hidden units of machines above them that see everything.
+    #[must_use]
+    pub fn hidden(mut self, hidden: impl Into<Vec<usize>>) -> Self {
+        self.hidden = hidden.into();
+        self
+    }
+
+    /// So many outputs at the end.
+    #[must_use]
+    pub fn outputs(mut self, outputs: usize) -> Self {
+        self.outputs = Some(outputs);
+        self
+    }
+
+    /// How often units of the machines over images shall be on.
+    #[must_use]
+    pub fn sparsity(mut self, sparsity: Sparsity) -> Self {
+        self.sparsity = Some(sparsity);
+        self
+    }
+
+    /// The layers that it stands for.
+    pub fn layers(&self) -> Vec<LayerConfig> {
+        let machine = |(at, (filters, kernel)): (usize, (&usize, &[usize; 2]))| {
+            let visible = if at == 0 { self.visible } else { Visible::Binary };
+            let machine = ConvolutionalRbm { sparsity: self.sparsity, ..ConvolutionalRbm::new(*filters, *kernel) };
+            machine.pool(self.pool).visible(visible).k(self.k).into()
+        };
+        let over_images = self.filters.iter().zip(&self.kernels).enumerate().map(machine);
+        let above = self.hidden.iter().map(|units| Rbm::new(*units).k(self.k).into());
+        over_images.chain(above).chain(self.outputs.map(|outputs| Output::by_task(outputs).into())).collect()
     }
 }
 
@@ -132,8 +214,14 @@ pub(super) fn spelt_out(layers: &Value) -> Result<Option<Vec<LayerConfig>>, Erro
             return Err(wrong(format!("expected a list of layers, or one of {}, with its settings", NAMES.join(", "))));
         }
     };
+    if let Some([filters, kernels]) = unlike_lengths(&settings) {
+        return Err(wrong(format!(
+            "in `{name}`: expected a kernel for each of its {filters} `filters`, found {kernels}"
+        )));
+    }
     let layers = match name.as_str() {
         "dbn" => serde_json::from_value(settings).map(|net: DeepBeliefNet| net.layers()),
+        "cdbn" => serde_json::from_value(settings).map(|net: ConvolutionalDeepBeliefNet| net.layers()),
         "sda" => serde_json::from_value(settings).map(|net: StackedAutoEncoder| net.layers()),
         _ => {
             let hint = nearest(name, NAMES);
@@ -144,4 +232,11 @@ pub(super) fn spelt_out(layers: &Value) -> Result<Option<Vec<LayerConfig>>, Erro
     };
     let layers = layers.map_err(|error| wrong(format!("in `{name}`: {}", explain(&error.to_string(), &[]))))?;
     Ok(Some(layers))
+}
+
+/// How many filters and kernels there are, if a file gives another number of these than of those.
+fn unlike_lengths(settings: &Value) -> Option<[usize; 2]> {
+    let [filters, kernels] =
+        ["filters", "kernels"].map(|key| settings.get(key).and_then(Value::as_array).map(Vec::len));
+    filters.zip(kernels).filter(|(filters, kernels)| filters != kernels).map(|(filters, kernels)| [filters, kernels])
 }

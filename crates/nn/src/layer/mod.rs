@@ -41,7 +41,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             return Err(Error::Config { path: "pretrains".into(), message });
         };
         if !layer.can_be_pretrained() {
-            let message = "it cannot learn from what goes into it alone, as `rbm`, `autoencoder` and `vae` can".into();
+            let message = "it cannot learn from what goes into it alone, as `rbm`, `convolutional_rbm`, `autoencoder` and `vae` can".into();
             return Err(Error::Layer { index, kind: layer.kind().into(), message });
         }
     }
@@ -87,6 +87,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Cropping2d(layer) => resizing::cropping(layer, &mut builder)?,
             LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,
             LayerConfig::Rbm(layer) => pretrained::rbm(layer, registry, &mut builder)?,
+            LayerConfig::ConvolutionalRbm(layer) => pretrained::convolutional_rbm(layer, registry, &mut builder)?,
             LayerConfig::AutoEncoder(layer) => pretrained::auto_encoder(layer, registry, &mut builder)?,
             LayerConfig::SimpleRnn(layer) => recurrent::simple(layer, &mut builder)?,
             LayerConfig::Lstm(layer) => recurrent::lstm(layer, &mut builder)?,

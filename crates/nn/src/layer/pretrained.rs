@@ -3,43 +3,82 @@
 use std::ops::Range;
 
 use super::Builder;
-use crate::config::{AutoEncoder, Hidden, Rbm, Vae, Visible, activation_before};
+use crate::config::{AutoEncoder, ConvolutionalRbm, Hidden, Padding, Rbm, Sparsity, Vae, Visible, activation_before};
 use crate::graph::{ForceKind, ValueId};
-use crate::node::{Noise, Op, Unit};
+use crate::node::{Blocks, Conv, Noise, Op, Transposed, Unit};
 use crate::{Activation, Error, Fan, Loss, Registry, Shape};
 
-/// The weights and biases of both directions.
+/// What works in both directions with the same weights.
 struct Tied {
     visible: Shape,
-    units: usize,
+    hidden: Shape,
+    up: Op,
+    down: Op,
     weights: Range<usize>,
     bias: Range<usize>,
     visible_bias: Range<usize>,
 }
 
 impl Tied {
-    fn new(units: usize, builder: &mut Builder<'_>) -> Result<Self, Error> {
+    /// Every unit sees everything.
+    fn dense(units: usize, builder: &mut Builder<'_>) -> Result<Self, Error> {
         if units == 0 {
             return Err(builder.wrong("`units` must be at least 1".into()));
         }
         let inputs = builder.shape.len();
         let weights = builder.weights("weight", vec![inputs, units], Fan { inputs, outputs: units })?;
-        let bias = builder.bias("bias", units);
-        let visible_bias = builder.visible_bias(inputs);
-        Ok(Self { visible: Shape::Flat(inputs), units, weights, bias, visible_bias })
+        Ok(Self {
+            visible: Shape::Flat(inputs),
+            hidden: Shape::Flat(units),
+            up: Op::Dense { inputs, outputs: units },
+            down: Op::TiedDense { inputs: units, outputs: inputs },
+            weights,
+            bias: builder.bias("bias", units),
+            visible_bias: builder.visible_bias(inputs),
+        })
+    }
+
+    /// Every unit sees a window.
+    fn convolving(config: &ConvolutionalRbm, builder: &mut Builder<'_>) -> Result<Self, Error> {
+        let &ConvolutionalRbm { filters, kernel, .. } = config;
+        let window = builder.window(kernel, [1, 1], [1, 1], Padding::Valid, false)?;
+        if filters == 0 {
+            return Err(builder.wrong("`filters` must be at least 1".into()));
+        }
+        let channels = window.channels;
+        let area = kernel[0].saturating_mul(kernel[1]);
+        let fan = Fan { inputs: area.saturating_mul(channels), outputs: area.saturating_mul(filters) };
+        let weights = builder.weights("weight", vec![kernel[0], kernel[1], channels, filters], fan)?;
+        let [rows, columns] = window.out;
+        let down = Transposed {
+            input: [rows, columns, filters],
+            filters: channels,
+            kernel,
+            stride: [1, 1],
+            dilation: [1, 1],
+            before: [0, 0],
+            out: [window.height, window.width],
+        };
+        Ok(Self {
+            visible: builder.shape,
+            hidden: window.output(filters),
+            up: Op::Conv2d(Conv { window, filters, groups: 1 }),
+            down: Op::Transposed(down),
+            weights,
+            bias: builder.bias("bias", filters),
+            visible_bias: builder.visible_bias(channels),
+        })
     }
 
     /// From what is visible to what is hidden.
     fn up(&self, builder: &mut Builder<'_>) -> ValueId {
-        let op = Op::Dense { inputs: self.visible.len(), outputs: self.units };
-        builder.push_with(op, Shape::Flat(self.units), self.weights.clone(), self.bias.clone(), 0..0);
+        builder.push_with(self.up.clone(), self.hidden, self.weights.clone(), self.bias.clone(), 0..0);
         builder.value()
     }
 
     /// And back again.
     fn down(&self, builder: &mut Builder<'_>) {
-        let op = Op::TiedDense { inputs: self.units, outputs: self.visible.len() };
-        builder.push_with(op, self.visible, self.weights.clone(), 0..0, 0..0);
+        builder.push_with(self.down.clone(), self.visible, self.weights.clone(), 0..0, 0..0);
     }
 
     fn add_visible_bias(&self, builder: &mut Builder<'_>) {
@@ -47,48 +86,100 @@ impl Tied {
     }
 }
 
-/// A Boltzmann machine: contrastive divergence holds the mean of what is hidden for the data against that for what it dreams of.
-///
-/// Its gradient is that of F(v₀) − F(vₖ), where F is the free energy and vₖ is taken as given; that by the visible biases is the
-/// gradient of the reconstruction error by them, with all that lies before taken as given.
-pub(super) fn rbm(config: &Rbm, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
-    if config.k == 0 {
-        return Err(builder.wrong("`k` must be at least 1".into()));
-    }
-    let tied = Tied::new(config.units, builder)?;
-    let data = builder.value();
-    let first = tied.up(builder);
-    if builder.is_pretrained() {
-        let hidden = Unit::from(config.hidden);
-        builder.force(first, ForceKind::Energy { unit: hidden, sign: -1.0 });
+/// What a Boltzmann machine is made of, and how it learns.
+struct Machine {
+    tied: Tied,
+    hidden: Unit,
+    visible: Visible,
+    k: usize,
+    sparsity: Option<Sparsity>,
+}
+
+impl Machine {
+    /// Contrastive divergence holds the mean of what is hidden for the data against that for what it dreams of; gives what is hidden for
+    /// the data.
+    ///
+    /// Its gradient is that of F(v₀) − F(vₖ), where F is the free energy and vₖ is taken as given; that by the visible biases is the
+    /// gradient of the reconstruction error by them, with all that lies before taken as given.
+    fn build(&self, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
+        let Self { tied, hidden: unit, visible, .. } = self;
+        let (unit, visible) = (*unit, *visible);
+        if self.k == 0 {
+            return Err(builder.wrong("`k` must be at least 1".into()));
+        }
+        if let Some(problem) = self.sparsity.and_then(|sparsity| sparsity.problem()) {
+            return Err(builder.wrong(problem));
+        }
+        let data = builder.value();
+        let first = tied.up(builder);
+        if !builder.is_pretrained() {
+            return Ok(());
+        }
+        builder.force(first, ForceKind::Energy { unit, sign: -1.0 });
+        if let Some(Sparsity { target, cost }) = self.sparsity {
+            builder.force(first, ForceKind::Sparse { unit, target, cost });
+        }
         let mut reconstruction = first;
-        for step in 0..config.k {
-            let is_last = step + 1 == config.k;
+        for step in 0..self.k {
+            let is_last = step + 1 == self.k;
             // What lies between the data and the last step is sampled, and nothing is learned from how.
             builder.taken_as_given(true);
-            builder.push(Op::Sample { unit: hidden, draw: 2 * step as u64 + 1 }, builder.shape);
+            builder.push(Op::Sample { unit, draw: 2 * step as u64 + 1 }, builder.shape);
             tied.down(builder);
             builder.taken_as_given(!is_last);
             tied.add_visible_bias(builder);
             reconstruction = builder.value();
-            builder.push(Op::Sample { unit: Unit::from(config.visible), draw: 2 * step as u64 + 2 }, tied.visible);
+            builder.push(Op::Sample { unit: Unit::from(visible), draw: 2 * step as u64 + 2 }, tied.visible);
             let last = tied.up(builder);
             if is_last {
-                builder.force(last, ForceKind::Energy { unit: hidden, sign: 1.0 });
+                builder.force(last, ForceKind::Energy { unit, sign: 1.0 });
             }
         }
         builder.taken_as_given(false);
         builder.continue_from(reconstruction);
-        let (activation, loss, weight) = match config.visible {
+        let (activation, loss, weight) = match visible {
             Visible::Binary => (Activation::Sigmoid, Loss::BinaryCrossEntropy, 1.0),
             Visible::Softmax => (Activation::Softmax, Loss::CrossEntropy, 1.0),
             Visible::Gaussian | Visible::Linear => (Activation::Identity, Loss::L2, 0.5),
         };
         builder.activate_with(activation);
         builder.judge_against(data, &loss, weight, registry)?;
+        builder.continue_from(first);
+        Ok(())
     }
-    builder.continue_from(first);
-    builder.activate_or(config.hidden.mean());
+}
+
+/// A Boltzmann machine; to other layers what is hidden, on average.
+pub(super) fn rbm(config: &Rbm, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
+    let &Rbm { units, visible, hidden, k, sparsity, .. } = config;
+    let tied = Tied::dense(units, builder)?;
+    Machine { tied, hidden: Unit::from(hidden), visible, k, sparsity }.build(registry, builder)?;
+    builder.activate_or(hidden.mean());
+    Ok(())
+}
+
+/// One over images, with probabilistic pooling (Lee et al. 2009); to other layers the chances that any unit of a block is on.
+pub(super) fn convolutional_rbm(
+    config: &ConvolutionalRbm,
+    registry: &Registry,
+    builder: &mut Builder<'_>,
+) -> Result<(), Error> {
+    let &ConvolutionalRbm { pool: block, visible, k, sparsity, .. } = config;
+    if visible == Visible::Softmax {
+        return Err(builder.wrong("`visible` must be `binary`, `gaussian` or `linear`: pixels are no classes".into()));
+    }
+    let tied = Tied::convolving(config, builder)?;
+    let Shape::Image { height, width, channels } = tied.hidden else { unreachable!("a convolution gives an image") };
+    if block.contains(&0) || !height.is_multiple_of(block[0]) || !width.is_multiple_of(block[1]) {
+        return Err(builder.wrong(format!(
+            "`pool` of {}×{} must divide the {height}×{width} that its kernel of {}×{} leaves of the image",
+            block[0], block[1], config.kernel[0], config.kernel[1]
+        )));
+    }
+    let blocks = Blocks { image: [height, width, channels], block };
+    Machine { tied, hidden: Unit::OneOfBlocks(blocks), visible, k, sparsity }.build(registry, builder)?;
+    let [height, width, channels] = blocks.pooled();
+    builder.push(Op::PoolChances(blocks), Shape::Image { height, width, channels });
     Ok(())
 }
 
@@ -98,7 +189,7 @@ pub(super) fn auto_encoder(config: &AutoEncoder, registry: &Registry, builder: &
         let found = config.corruption;
         return Err(builder.wrong(format!("`corruption` must be 0 or more and less than 1, found {found}")));
     }
-    let tied = Tied::new(config.units, builder)?;
+    let tied = Tied::dense(config.units, builder)?;
     let data = builder.value();
     if builder.is_pretrained() {
         if config.corruption > 0.0 {

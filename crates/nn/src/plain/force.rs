@@ -18,6 +18,11 @@ pub(crate) fn push<R: Real>(kind: ForceKind, batch: &Batch, z: &[R], dz: &mut [R
                 unit.mean(z, dz);
                 dz.iter_mut().for_each(|dz| *dz *= R::of(weight * f64::from(sign)));
             }
+            ForceKind::Sparse { unit, target, cost } => {
+                unit.mean(z, dz);
+                let (target, factor) = (R::of(f64::from(target)), R::of(weight * f64::from(cost)));
+                dz.iter_mut().for_each(|dz| *dz = (*dz - target) * factor);
+            }
             ForceKind::PriorMean => {
                 for (z, dz) in z.iter().zip(dz) {
                     *dz = R::of(weight) * *z;

@@ -8,6 +8,7 @@ mod add_bias;
 mod attending;
 mod attention;
 mod batch_norm;
+mod blocks;
 mod conv2d;
 mod custom;
 mod dense;
@@ -110,6 +111,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
                 ..Needs::default()
             }
         }
+        Op::PoolChances(_) => Needs { aux: examples * node.input.len(), aux_always: true, ..Needs::default() },
         Op::HideSteps { .. }
         | Op::LastStep { .. }
         | Op::ReverseSteps { .. }
@@ -171,6 +173,7 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::AttendingRecurrence(op) => attending::forward(op, pass),
         Op::Learned => learned::forward(pass),
         Op::Latent => latent::forward(pass),
+        Op::PoolChances(of) => blocks::forward(*of, pass),
     }
     if node.activation != Activation::Identity {
         pass.y.iter_mut().for_each(|y| *y = node.activation.value(*y));
@@ -224,6 +227,7 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::AttendingRecurrence(op) => attending::backward(op, pass),
         Op::Learned => learned::backward(pass),
         Op::Latent => latent::backward(pass),
+        Op::PoolChances(of) => blocks::backward(*of, pass),
         op @ (Op::Sample { .. }
         | Op::PresentSteps { .. }
         | Op::FillSteps { .. }

@@ -1,6 +1,7 @@
 //! What units are that are given a number: on average, and drawn by chance.
 
 use super::activation::softmax;
+use super::blocks;
 use crate::node::Unit;
 use crate::pass::Forward;
 use crate::random::Counted;
@@ -17,6 +18,7 @@ impl Unit {
             Unit::Gaussian | Unit::Linear => y.copy_from_slice(z),
             Unit::Rectified => each(y, Activation::Relu),
             Unit::OneOf | Unit::Chances => softmax(z, y),
+            Unit::OneOfBlocks(of) => blocks::mean(of, z, y),
         }
     }
 
@@ -24,6 +26,7 @@ impl Unit {
     fn draw<R: Real>(self, stream: Counted, z: &[R], y: &mut [R]) {
         match self {
             Unit::Chance | Unit::Linear | Unit::Chances => {}
+            Unit::OneOfBlocks(of) => blocks::draw(of, stream, y),
             Unit::Binary => {
                 for (at, y) in y.iter_mut().enumerate() {
                     let is_on = R::of(f64::from(stream.uniform(at as u32))) < *y;

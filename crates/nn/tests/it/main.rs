@@ -1,6 +1,7 @@
 //! Integration tests of the engine, in one binary.
 
 mod conformance;
+mod convolutional_rbm;
 mod factors;
 mod freezing;
 mod gradient_check;

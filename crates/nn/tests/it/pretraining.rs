@@ -284,7 +284,7 @@ fn what_cannot_be_pretrained_is_refused() {
     let error = Network::new(config.clone().pretraining(0)).expect_err("a dense layer").to_string();
     assert_eq!(
         error,
-        "layer 0 (dense): it cannot learn from what goes into it alone, as `rbm`, `autoencoder` and `vae` can"
+        "layer 0 (dense): it cannot learn from what goes into it alone, as `rbm`, `convolutional_rbm`, `autoencoder` and `vae` can"
     );
     let error = Network::new(config.pretraining(7)).expect_err("no such layer").to_string();
     assert!(error.contains("expected one of its 2 layers, found 7"), "{error}");

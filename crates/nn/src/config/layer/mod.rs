@@ -24,7 +24,7 @@ pub use joining::{
 };
 
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
-pub use pretrained::{AutoEncoder, Hidden, Rbm, Vae, Visible};
+pub use pretrained::{AutoEncoder, ConvolutionalRbm, Hidden, Rbm, Sparsity, Vae, Visible};
 pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
 pub use sequence::{
     Attention, Conv1d, Cropping1d, Directions, Embedding, Gru, LastTimeStep, LayerNorm, LearnedSelfAttention, Lstm,
@@ -109,6 +109,8 @@ pub enum LayerConfig {
     ElementWiseMultiplication(ElementWiseMultiplication),
     /// A restricted Boltzmann machine.
     Rbm(Rbm),
+    /// A restricted Boltzmann machine over images.
+    ConvolutionalRbm(ConvolutionalRbm),
     /// An autoencoder.
     AutoEncoder(AutoEncoder),
     /// A variational autoencoder.
@@ -269,6 +271,7 @@ kinds! {
     "prelu", PRelu, PRelu;
     "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
     "rbm", Rbm, Rbm;
+    "convolutional_rbm", ConvolutionalRbm, ConvolutionalRbm;
     "autoencoder", AutoEncoder, AutoEncoder;
     "vae", Vae, Vae;
     "simple_rnn", SimpleRnn, SimpleRnn;
@@ -298,10 +301,31 @@ const OF_ALL: &[&str] = &["name", "after", "dropout", "frozen"];
 /// Settings of what only joins and cuts values.
 const OF_JOINTS: &[&str] = &["name", "after", "frozen"];
 
+/// Settings of layers with weights and an activation of their own.
+const OF_WEIGHTS: &[&str] = &[
+    "name",
+    "after",
+    "weight_init",
+    "bias_init",
+    "updater",
+    "bias_updater",
+    "learning_rate",
+    "l1",
+    "l2",
+    "weight_decay",
+    "dropout",
+    "gradient_normalisation",
+    "frozen",
+    "constraints",
+];
+
 impl LayerConfig {
     /// Whether it can learn from what goes into it alone.
     pub fn can_be_pretrained(&self) -> bool {
-        matches!(self, LayerConfig::Rbm(_) | LayerConfig::AutoEncoder(_) | LayerConfig::Vae(_))
+        matches!(
+            self,
+            LayerConfig::Rbm(_) | LayerConfig::ConvolutionalRbm(_) | LayerConfig::AutoEncoder(_) | LayerConfig::Vae(_)
+        )
     }
 
     /// Whether a network ends there.
@@ -332,6 +356,7 @@ impl LayerConfig {
                 | LayerConfig::SeparableConv2d(_)
                 | LayerConfig::Conv2dTransposed(_)
                 | LayerConfig::Rbm(_)
+                | LayerConfig::ConvolutionalRbm(_)
                 | LayerConfig::AutoEncoder(_)
                 | LayerConfig::Vae(_)
                 | LayerConfig::SimpleRnn(_)
@@ -368,6 +393,7 @@ impl LayerConfig {
             | LayerConfig::Embedding(_)
             | LayerConfig::Output(_)
             | LayerConfig::Custom(_) => return None,
+            LayerConfig::ConvolutionalRbm(_) => OF_WEIGHTS,
             LayerConfig::PRelu(_) => {
                 &["name", "after", "dropout", "frozen", "updater", "learning_rate", "gradient_normalisation"]
             }

@@ -20,9 +20,64 @@ pub struct Rbm {
     /// Steps of sampling between the data and what is set against it.
     #[serde(default = "one")]
     pub k: usize,
+    /// How often units shall be on; as often as it comes if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparsity: Option<Sparsity>,
     /// What every layer may have.
     #[serde(skip)]
     pub settings: Settings,
+}
+
+/// A restricted Boltzmann machine over images (Lee et al. 2009): filters that move over them, and blocks of hidden units of which at most
+/// one is on. To other layers it gives the chances that any unit of a block is on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionalRbm {
+    /// Number of filters.
+    pub filters: usize,
+    /// Rows and columns of a filter.
+    pub kernel: [usize; 2],
+    /// Rows and columns of a block.
+    #[serde(default = "two")]
+    pub pool: [usize; 2],
+    /// What goes in.
+    #[serde(default)]
+    pub visible: Visible,
+    /// Steps of sampling between the data and what is set against it.
+    #[serde(default = "one")]
+    pub k: usize,
+    /// How often units shall be on; as often as it comes if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparsity: Option<Sparsity>,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// Units that shall be on rarely: it keeps them from all learning the same.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sparsity {
+    /// How often a unit shall be on, from 0 to 1.
+    pub target: f32,
+    /// What it counts beside contrastive divergence.
+    #[serde(default = "whole")]
+    pub cost: f32,
+}
+
+impl Sparsity {
+    /// How often a unit shall be on, and what it counts beside contrastive divergence.
+    pub fn new(target: f32, cost: f32) -> Self {
+        Self { target, cost }
+    }
+
+    pub(crate) fn problem(self) -> Option<String> {
+        let Self { target, cost } = self;
+        if !(0.0..=1.0).contains(&target) {
+            return Some(format!("`sparsity.target` must be from 0 to 1, found {target}"));
+        }
+        (!(cost >= 0.0 && cost.is_finite())).then(|| format!("`sparsity.cost` must be at least 0, found {cost}"))
+    }
 }
 
 /// What the visible units of a Boltzmann machine stand for.
@@ -129,6 +184,14 @@ fn one() -> usize {
     1
 }
 
+fn two() -> [usize; 2] {
+    [2, 2]
+}
+
+fn whole() -> f32 {
+    1.0
+}
+
 fn mse() -> Loss {
     Loss::Mse
 }
@@ -137,7 +200,7 @@ impl Rbm {
     /// Binary units on both sides, and one step of sampling.
     pub fn new(units: usize) -> Self {
         let (visible, hidden) = (Visible::default(), Hidden::default());
-        Self { units, visible, hidden, k: one(), settings: Settings::default() }
+        Self { units, visible, hidden, k: one(), sparsity: None, settings: Settings::default() }
     }
 
     /// What goes in.
@@ -158,6 +221,56 @@ impl Rbm {
     #[must_use]
     pub fn k(mut self, k: usize) -> Self {
         self.k = k;
+        self
+    }
+
+    /// How often units shall be on.
+    #[must_use]
+    pub fn sparsity(mut self, sparsity: Sparsity) -> Self {
+        self.sparsity = Some(sparsity);
+        self
+    }
+}
+
+impl ConvolutionalRbm {
+    /// Filters of so many rows and columns over binary pixels, in blocks of 2×2, with one step of sampling.
+    pub fn new(filters: usize, kernel: [usize; 2]) -> Self {
+        Self {
+            filters,
+            kernel,
+            pool: two(),
+            visible: Visible::default(),
+            k: one(),
+            sparsity: None,
+            settings: Settings::default(),
+        }
+    }
+
+    /// Rows and columns of a block.
+    #[must_use]
+    pub fn pool(mut self, pool: [usize; 2]) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    /// What goes in.
+    #[must_use]
+    pub fn visible(mut self, visible: Visible) -> Self {
+        self.visible = visible;
+        self
+    }
+
+    /// Steps of sampling between the data and what is set against it.
+    #[must_use]
+    pub fn k(mut self, k: usize) -> Self {
+        self.k = k;
+        self
+    }
+
+    /// How often units shall be on.
+    #[must_use]
+    pub fn sparsity(mut self, sparsity: Sparsity) -> Self {
+        self.sparsity = Some(sparsity);
         self
     }
 }
