@@ -7,7 +7,7 @@ use crate::config::{ElementWiseOp, Pool};
 use crate::custom::CustomLayer;
 use crate::graph::ValueId;
 use crate::recurrence::Recurrence;
-use crate::window::Window;
+use crate::window::{Cube, Window};
 use crate::{Activation, Shape};
 
 /// One operation on a batch.
@@ -172,6 +172,31 @@ pub(crate) enum Op {
     Latent,
     /// The chance that any unit of a block is on.
     PoolChances(Blocks),
+    Conv3d {
+        cube: Cube,
+        filters: usize,
+    },
+    Pool3d {
+        cube: Cube,
+        pool: Pool,
+    },
+    /// A convolution with filters of their own at every place.
+    Local {
+        window: Window,
+        filters: usize,
+    },
+    Gather(Gather),
+}
+
+/// Numbers in other places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gather {
+    /// By place of what comes out, the place of what goes in; 0 comes out where there is none.
+    pub from: Arc<[Option<u32>]>,
+    /// Places of what goes in.
+    pub places: usize,
+    /// Numbers of a place.
+    pub run: usize,
 }
 
 /// Units of an image in blocks of neighbours of one channel, of which at most one is on (Lee et al. 2009).

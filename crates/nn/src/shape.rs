@@ -16,6 +16,17 @@ pub enum Shape {
         /// Numbers of a pixel.
         channels: usize,
     },
+    /// Images one behind the other.
+    Volume {
+        /// Images.
+        depth: usize,
+        /// Rows of an image.
+        height: usize,
+        /// Pixels of a row.
+        width: usize,
+        /// Numbers of a pixel.
+        channels: usize,
+    },
     /// A sequence, stored as one step after the other.
     Sequence {
         /// Steps, those that are not there included.
@@ -31,6 +42,7 @@ impl Shape {
         match self {
             Shape::Flat(n) => n,
             Shape::Image { height, width, channels } => height * width * channels,
+            Shape::Volume { depth, height, width, channels } => depth * height * width * channels,
             Shape::Sequence { steps, features } => steps * features,
         }
     }
@@ -40,20 +52,21 @@ impl Shape {
         self.len() == 0
     }
 
-    /// Numbers of the last dimension: the channels of an image, the features of a row or a step.
+    /// Numbers of the last dimension: the channels of an image or a volume, the features of a row or a step.
     pub fn channels(self) -> usize {
         match self {
             Shape::Flat(n) => n,
-            Shape::Image { channels, .. } => channels,
+            Shape::Image { channels, .. } | Shape::Volume { channels, .. } => channels,
             Shape::Sequence { features, .. } => features,
         }
     }
 
-    /// How often the last dimension repeats: the pixels of an image, the steps of a sequence, 1 for a row.
+    /// How often the last dimension repeats: the pixels of an image or a volume, the steps of a sequence, 1 for a row.
     pub fn positions(self) -> usize {
         match self {
             Shape::Flat(_) => 1,
             Shape::Image { height, width, .. } => height * width,
+            Shape::Volume { depth, height, width, .. } => depth * height * width,
             Shape::Sequence { steps, .. } => steps,
         }
     }
@@ -63,6 +76,7 @@ impl Shape {
         match self {
             Shape::Flat(_) => Shape::Flat(channels),
             Shape::Image { height, width, .. } => Shape::Image { height, width, channels },
+            Shape::Volume { depth, height, width, .. } => Shape::Volume { depth, height, width, channels },
             Shape::Sequence { steps, .. } => Shape::Sequence { steps, features: channels },
         }
     }
@@ -81,6 +95,9 @@ impl fmt::Display for Shape {
         match self {
             Shape::Flat(n) => write!(f, "{n} numbers"),
             Shape::Image { height, width, channels } => write!(f, "an image of {height}×{width}×{channels}"),
+            Shape::Volume { depth, height, width, channels } => {
+                write!(f, "a volume of {depth}×{height}×{width}×{channels}")
+            }
             Shape::Sequence { steps, features } => write!(f, "a sequence of {steps} steps of {features}"),
         }
     }
@@ -96,6 +113,8 @@ pub enum InputType {
     Image([usize; 3]),
     /// Images that come as rows; the same memory, so the same thing here.
     FlatImage([usize; 3]),
+    /// Images one behind the other: depth, height, width, channels.
+    Volume([usize; 4]),
     /// Sequences: steps, and numbers of a step. Shorter ones are filled up with steps that are no numbers.
     Sequence([usize; 2]),
 }
@@ -108,6 +127,7 @@ impl InputType {
             InputType::Image([height, width, channels]) | InputType::FlatImage([height, width, channels]) => {
                 Shape::Image { height, width, channels }
             }
+            InputType::Volume([depth, height, width, channels]) => Shape::Volume { depth, height, width, channels },
             InputType::Sequence([steps, features]) => Shape::Sequence { steps, features },
         }
     }

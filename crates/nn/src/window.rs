@@ -19,13 +19,13 @@ pub(crate) struct Window {
 }
 
 /// Why a window does not fit.
-pub(crate) enum Misfit {
+pub(crate) enum Misfit<const D: usize = 2> {
     /// A size of zero, with the name of the setting.
     Zero(&'static str),
     /// The image is smaller than the window; the least size that would do.
-    TooSmall([usize; 2]),
+    TooSmall([usize; D]),
     /// Pixels are left over that no window sees.
-    LeftOver([usize; 2]),
+    LeftOver([usize; D]),
 }
 
 impl Window {
@@ -112,5 +112,165 @@ impl Window {
     /// What comes out if every position gives so many channels.
     pub(crate) fn output(&self, channels: usize) -> Shape {
         Shape::Image { height: self.out[0], width: self.out[1], channels }
+    }
+}
+
+/// What moves over something: plain kernels need to know no more of it.
+pub(crate) trait Windowed {
+    /// Calls `f(position, pixel, cell)` for every cell of every position that does not lie in the padding.
+    fn each_cell(&self, f: impl FnMut(usize, usize, usize));
+
+    /// Cells of the window at this position that do not lie in the padding.
+    fn cells_inside(&self, position: usize) -> usize;
+
+    fn positions(&self) -> usize;
+
+    /// Numbers of a pixel.
+    fn channels(&self) -> usize;
+
+    /// Numbers of what it moves over.
+    fn input_len(&self) -> usize;
+}
+
+impl Windowed for Window {
+    fn each_cell(&self, mut f: impl FnMut(usize, usize, usize)) {
+        for oy in 0..self.out[0] {
+            for ox in 0..self.out[1] {
+                for ky in 0..self.kernel[0] {
+                    for kx in 0..self.kernel[1] {
+                        if let (Some(y), Some(x)) = (self.pixel(0, oy, ky), self.pixel(1, ox, kx)) {
+                            f(oy * self.out[1] + ox, y * self.width + x, ky * self.kernel[1] + kx);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn cells_inside(&self, position: usize) -> usize {
+        let inside = |d: usize, at: usize| (0..self.kernel[d]).filter(|&k| self.pixel(d, at, k).is_some()).count();
+        inside(0, position / self.out[1]) * inside(1, position % self.out[1])
+    }
+
+    fn positions(&self) -> usize {
+        Window::positions(self)
+    }
+
+    fn channels(&self) -> usize {
+        self.channels
+    }
+
+    fn input_len(&self) -> usize {
+        Window::input_len(self)
+    }
+}
+
+/// A window that moves through a volume: each slice of it is a window over an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cube {
+    pub depth: usize,
+    /// Over the images of the volume.
+    pub slice: Window,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    /// Images of padding before the first.
+    pub before: usize,
+    /// Images of padding behind the last.
+    pub after: usize,
+    pub out: usize,
+}
+
+impl Cube {
+    /// Depth comes first in all sizes.
+    pub(crate) fn new(
+        [depth, height, width, channels]: [usize; 4],
+        kernel: [usize; 3],
+        stride: [usize; 3],
+        dilation: [usize; 3],
+        padding: Padding<3>,
+    ) -> Result<Self, Misfit<3>> {
+        let of_slice = |[_, down, right]: [usize; 3]| [down, right];
+        let [of_depth, of_image] = match padding {
+            Padding::Valid => [Padding::Valid; 2],
+            Padding::Same => [Padding::Same; 2],
+            Padding::Explicit(each) => [Padding::Explicit([each[0], 0]), Padding::Explicit(of_slice(each))],
+        };
+        let too_small = |least: [usize; 3]| Misfit::TooSmall(least);
+        let image = [height, width, channels];
+        let slice = Window::new(image, of_slice(kernel), of_slice(stride), of_slice(dilation), of_image);
+        // Along the depth it is a window over an image of one column.
+        let column = [depth, 1, 1];
+        let along = Window::new(column, [kernel[0], 1], [stride[0], 1], [dilation[0], 1], of_depth);
+        match (along, slice) {
+            (Ok(along), Ok(slice)) => Ok(Self {
+                depth,
+                slice,
+                kernel: kernel[0],
+                stride: stride[0],
+                dilation: dilation[0],
+                before: along.before[0],
+                after: along.after[0],
+                out: along.out[0],
+            }),
+            (Err(Misfit::Zero(name)), _) | (_, Err(Misfit::Zero(name))) => Err(Misfit::Zero(name)),
+            (along, slice) => {
+                let least = |misfit: Result<Window, Misfit>| match misfit {
+                    Err(Misfit::TooSmall(least)) => least,
+                    _ => [1, 1],
+                };
+                let ([depth, _], [height, width]) = (least(along), least(slice));
+                Err(too_small([depth, height, width]))
+            }
+        }
+    }
+
+    /// The image under slice `cell` of the window at `position`; `None` in the padding.
+    fn image(&self, position: usize, cell: usize) -> Option<usize> {
+        (position * self.stride + cell * self.dilation).checked_sub(self.before).filter(|&at| at < self.depth)
+    }
+
+    /// What comes out if every position gives so many channels.
+    pub(crate) fn output(&self, channels: usize) -> Shape {
+        let [height, width] = self.slice.out;
+        Shape::Volume { depth: self.out, height, width, channels }
+    }
+
+    /// Cells of the window.
+    pub(crate) fn cells(&self) -> usize {
+        self.kernel.saturating_mul(self.slice.kernel[0]).saturating_mul(self.slice.kernel[1])
+    }
+}
+
+impl Windowed for Cube {
+    fn each_cell(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let (positions, pixels) = (self.slice.positions(), self.slice.height * self.slice.width);
+        let cells = self.slice.kernel[0] * self.slice.kernel[1];
+        for position in 0..self.out {
+            for cell in 0..self.kernel {
+                if let Some(image) = self.image(position, cell) {
+                    let (first, pixel, of_cube) = (position * positions, image * pixels, cell * cells);
+                    self.slice.each_cell(|at, under, of_slice| f(first + at, pixel + under, of_cube + of_slice));
+                }
+            }
+        }
+    }
+
+    fn cells_inside(&self, position: usize) -> usize {
+        let positions = self.slice.positions();
+        let inside = (0..self.kernel).filter(|&cell| self.image(position / positions, cell).is_some()).count();
+        inside * self.slice.cells_inside(position % positions)
+    }
+
+    fn positions(&self) -> usize {
+        self.out * self.slice.positions()
+    }
+
+    fn channels(&self) -> usize {
+        self.slice.channels
+    }
+
+    fn input_len(&self) -> usize {
+        self.depth * self.slice.input_len()
     }
 }

@@ -6,7 +6,7 @@ use crate::Updater;
 use crate::config::{ElementWiseOp, NetworkConfig, Settings, nearest};
 use crate::graph::{Force, ForceKind, Graph, Head, Input, ValueId};
 use crate::network::{LayerInfo, Parameter, Start};
-use crate::node::{Node, Op};
+use crate::node::{Gather, Node, Op};
 use crate::updater::Segment;
 use crate::window::{Misfit, Window};
 use crate::{Activation, Error, Fan, GradientNormalisation, Loss, Network, Registry, Shape};
@@ -19,6 +19,9 @@ fn count(shape: Shape) -> Option<usize> {
     let counted = match shape {
         Shape::Flat(n) => Some(n),
         Shape::Image { height, width, channels } => height.checked_mul(width)?.checked_mul(channels),
+        Shape::Volume { depth, height, width, channels } => {
+            depth.checked_mul(height)?.checked_mul(width)?.checked_mul(channels)
+        }
         Shape::Sequence { steps, features } => steps.checked_mul(features),
     };
     counted.filter(|n| *n <= MOST)
@@ -509,6 +512,23 @@ impl<'a> Builder<'a> {
         self.push_with(op, output, 0..0, 0..0, 0..0);
     }
 
+    /// Takes numbers from other places, each of so many channels: `from` says of a place which it is, or that it is 0.
+    pub(super) fn gather(
+        &mut self,
+        output: Shape,
+        channels: usize,
+        from: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(), Error> {
+        let places = self.shape.len() / channels;
+        let wanted = count(output).filter(|all| *all <= u32::MAX as usize && places <= u32::MAX as usize);
+        let Some(all) = wanted else {
+            return Err(self.wrong(format!("what comes out of it, {output}, is more than {} numbers", u32::MAX)));
+        };
+        let from = (0..all / channels).map(|at| from(at).map(|place| place as u32)).collect();
+        self.push(Op::Gather(Gather { from, places, run: channels }), output);
+        Ok(())
+    }
+
     /// Adds an operation with its parameters.
     pub(super) fn push_with(
         &mut self,
@@ -590,7 +610,7 @@ impl<'a> Builder<'a> {
     pub(super) fn image(&self) -> Result<[usize; 3], Error> {
         match self.shape {
             Shape::Image { height, width, channels } => Ok([height, width, channels]),
-            Shape::Flat(_) | Shape::Sequence { .. } => Err(self.misfit("an image".into())),
+            _ => Err(self.misfit("an image".into())),
         }
     }
 

@@ -12,6 +12,7 @@ pub(super) fn merge(builder: &mut Builder<'_>) -> Result<(), Error> {
     let fits = |shape: &&Shape| match (first, shape) {
         (Shape::Flat(_), Shape::Flat(_)) => true,
         (Shape::Image { height, width, .. }, Shape::Image { height: h, width: w, .. }) => height == *h && width == *w,
+        (Shape::Volume { .. }, Shape::Volume { .. }) => first.with_channels(1) == shape.with_channels(1),
         (Shape::Sequence { steps, .. }, Shape::Sequence { steps: others, .. }) => steps == *others,
         _ => false,
     };
@@ -19,6 +20,7 @@ pub(super) fn merge(builder: &mut Builder<'_>) -> Result<(), Error> {
         let expected = match first {
             Shape::Flat(_) => "rows of numbers".to_owned(),
             Shape::Image { height, width, .. } => format!("images of {height}×{width}"),
+            Shape::Volume { depth, height, width, .. } => format!("volumes of {depth}×{height}×{width}"),
             Shape::Sequence { steps, .. } => format!("sequences of {steps} steps"),
         };
         return Err(builder.wrong(format!(

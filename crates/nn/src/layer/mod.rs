@@ -11,6 +11,7 @@ mod dense;
 mod dropout;
 mod global_pooling;
 mod joining;
+mod local;
 mod local_response_normalisation;
 mod loss;
 mod noise;
@@ -21,6 +22,7 @@ mod recurrent;
 mod resizing;
 mod sequence;
 mod subsampling;
+mod volume;
 mod wiring;
 mod zero_padding;
 
@@ -86,6 +88,15 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Upsampling2d(layer) => resizing::upsampling(layer, &mut builder)?,
             LayerConfig::Cropping2d(layer) => resizing::cropping(layer, &mut builder)?,
             LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,
+            LayerConfig::SpaceToBatch(layer) => resizing::space_to_batch(layer, &mut builder)?,
+            LayerConfig::BatchToSpace(layer) => resizing::batch_to_space(layer, &mut builder)?,
+            LayerConfig::LocallyConnected2d(layer) => local::locally_connected2d(layer, &mut builder)?,
+            LayerConfig::LocallyConnected1d(layer) => local::locally_connected1d(layer, &mut builder)?,
+            LayerConfig::Conv3d(layer) => volume::conv3d(layer, &mut builder)?,
+            LayerConfig::Subsampling3d(layer) => volume::subsampling3d(layer, &mut builder)?,
+            LayerConfig::ZeroPadding3d(layer) => volume::padding(layer, &mut builder)?,
+            LayerConfig::Cropping3d(layer) => volume::cropping(layer, &mut builder)?,
+            LayerConfig::Upsampling3d(layer) => volume::upsampling(layer, &mut builder)?,
             LayerConfig::Rbm(layer) => pretrained::rbm(layer, registry, &mut builder)?,
             LayerConfig::ConvolutionalRbm(layer) => pretrained::convolutional_rbm(layer, registry, &mut builder)?,
             LayerConfig::AutoEncoder(layer) => pretrained::auto_encoder(layer, registry, &mut builder)?,

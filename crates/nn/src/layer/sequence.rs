@@ -150,16 +150,28 @@ fn hide(instead: f32, builder: &mut Builder<'_>) {
 }
 
 pub(super) fn conv1d(config: &Conv1d, builder: &mut Builder<'_>) -> Result<(), Error> {
-    let window = window(config.padding, [config.kernel, config.stride, config.dilation], builder)?;
-    if config.padding != Padding1d::Causal
-        && (window.before[0] >= window.kernel[0] || window.after[0] >= window.kernel[0])
-    {
+    let &Conv1d { filters, kernel, stride, dilation, padding, bias, .. } = config;
+    slide(padding, [kernel, stride, dilation], filters, builder, |window, builder| {
+        super::conv2d::convolve("weight", window, filters, 1, bias, builder)
+    })
+}
+
+/// What moves windows over the steps and gives so many features at every place; steps that are not there are seen as 0.
+pub(super) fn slide(
+    padding: Padding1d,
+    sizes: [usize; 3],
+    features: usize,
+    builder: &mut Builder<'_>,
+    op: impl FnOnce(Window, &mut Builder<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let window = window(padding, sizes, builder)?;
+    if padding != Padding1d::Causal && (window.before[0] >= window.kernel[0] || window.after[0] >= window.kernel[0]) {
         return Err(builder.wrong("`padding` must be smaller than `kernel`".into()));
     }
     let mask = pooled_mask(window, builder);
     hide(0.0, builder);
-    super::conv2d::convolve("weight", window, config.filters, 1, config.bias, builder)?;
-    builder.view_as(Shape::Sequence { steps: window.out[0], features: config.filters });
+    op(window, builder)?;
+    builder.view_as(Shape::Sequence { steps: window.out[0], features });
     builder.set_mask(mask);
     builder.activate();
     Ok(())

@@ -9,19 +9,21 @@ mod attending;
 mod attention;
 mod batch_norm;
 mod blocks;
-mod conv2d;
+mod convolution;
 mod custom;
 mod dense;
 mod dropout;
 mod element_wise;
 mod embedding;
 mod force;
+mod gather;
 mod global_pool;
 mod l2;
 mod latent;
 mod layer_norm;
 mod learned;
 mod linear;
+mod local;
 mod loss;
 mod lrn;
 mod merge;
@@ -43,16 +45,21 @@ pub(crate) use dropout::threshold as dropout_threshold;
 pub(crate) use force::push;
 pub(crate) use loss::{Judged, judge};
 
+use convolution::Filters;
+
 use crate::config::ElementWiseOp;
-use crate::node::{Node, Op};
+use crate::node::{Conv, Node, Op};
 use crate::pass::{Backward, Forward, Needs};
+use crate::window::Window;
 use crate::{Activation, Real};
 
 /// What a plain operation asks of the plan.
 pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
     let mut needs = match &node.op {
-        Op::Dense { .. } | Op::Conv2d(_) => Needs { keeps_x: true, ..Needs::default() },
-        Op::Pool { pool, .. } => pool::needs(*pool, examples * node.output.len()),
+        Op::Dense { .. } | Op::Conv2d(_) | Op::Conv3d { .. } | Op::Local { .. } => {
+            Needs { keeps_x: true, ..Needs::default() }
+        }
+        Op::Pool { pool, .. } | Op::Pool3d { pool, .. } => pool::needs(*pool, examples * node.output.len()),
         Op::GlobalPool { .. } => Needs { keeps_x: true, keeps_y: true, ..Needs::default() },
         Op::BatchNorm { channels, .. } => {
             let scratch = 2 * channels;
@@ -82,7 +89,8 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
             let is_max = *op == ElementWiseOp::Max;
             Needs { keeps_x: is_max || *op == ElementWiseOp::Product, keeps_y: is_max, ..Needs::default() }
         }
-        Op::Merge { .. }
+        Op::Gather(_)
+        | Op::Merge { .. }
         | Op::Subset { .. }
         | Op::Stack { .. }
         | Op::Unstack { .. }
@@ -124,10 +132,22 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
     needs
 }
 
+impl Conv {
+    fn plain(&self) -> Filters<'_, Window> {
+        Filters { window: &self.window, filters: self.filters, groups: self.groups }
+    }
+}
+
 pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
     match &node.op {
         Op::Dense { inputs, outputs } => dense::forward(*inputs, *outputs, pass),
-        Op::Conv2d(conv) => conv2d::forward(conv, pass),
+        Op::Conv2d(conv) => convolution::forward(conv.plain(), pass),
+        Op::Conv3d { cube, filters } => {
+            convolution::forward(Filters { window: cube, filters: *filters, groups: 1 }, pass)
+        }
+        Op::Local { window, filters } => local::forward(window, *filters, pass),
+        Op::Pool3d { cube, pool } => pool::forward(cube, *pool, pass),
+        Op::Gather(op) => gather::forward(op, pass),
         Op::Pool { window, pool } => pool::forward(window, *pool, pass),
         Op::GlobalPool { positions, channels, pool } => global_pool::forward(*positions, *channels, *pool, pass),
         Op::BatchNorm { channels, positions, epsilon, decay } => {
@@ -188,7 +208,13 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
     }
     match &node.op {
         Op::Dense { inputs, outputs } => dense::backward(*inputs, *outputs, pass),
-        Op::Conv2d(conv) => conv2d::backward(conv, pass),
+        Op::Conv2d(conv) => convolution::backward(conv.plain(), pass),
+        Op::Conv3d { cube, filters } => {
+            convolution::backward(Filters { window: cube, filters: *filters, groups: 1 }, pass)
+        }
+        Op::Local { window, filters } => local::backward(window, *filters, pass),
+        Op::Pool3d { cube, pool } => pool::backward(cube, *pool, pass),
+        Op::Gather(op) => gather::backward(op, pass),
         Op::Pool { window, pool } => pool::backward(window, *pool, pass),
         Op::GlobalPool { positions, channels, pool } => global_pool::backward(*positions, *channels, *pool, pass),
         Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, pass),

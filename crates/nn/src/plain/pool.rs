@@ -3,7 +3,7 @@
 use crate::Real;
 use crate::config::Pool;
 use crate::pass::{Backward, Forward, Needs};
-use crate::window::Window;
+use crate::window::Windowed;
 
 pub(super) fn needs(pool: Pool, outputs: usize) -> Needs {
     match pool {
@@ -14,31 +14,15 @@ pub(super) fn needs(pool: Pool, outputs: usize) -> Needs {
 }
 
 /// Calls `f(output, input, cell)` for every cell of every window that lies in the image.
-fn each_cell(w: &Window, mut f: impl FnMut(usize, usize, usize)) {
-    for oy in 0..w.out[0] {
-        for ox in 0..w.out[1] {
-            for ky in 0..w.kernel[0] {
-                for kx in 0..w.kernel[1] {
-                    if let (Some(y), Some(x)) = (w.pixel(0, oy, ky), w.pixel(1, ox, kx)) {
-                        for c in 0..w.channels {
-                            let output = (oy * w.out[1] + ox) * w.channels + c;
-                            f(output, (y * w.width + x) * w.channels + c, ky * w.kernel[1] + kx);
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn each_cell(window: &impl Windowed, mut f: impl FnMut(usize, usize, usize)) {
+    let channels = window.channels();
+    window.each_cell(|position, pixel, cell| {
+        (0..channels).for_each(|c| f(position * channels + c, pixel * channels + c, cell));
+    });
 }
 
-/// Cells of the window at this position that lie in the image.
-fn cells_inside(w: &Window, position: usize) -> usize {
-    let inside = |d: usize, at: usize| (0..w.kernel[d]).filter(|&k| w.pixel(d, at, k).is_some()).count();
-    inside(0, position / w.out[1]) * inside(1, position % w.out[1])
-}
-
-pub(super) fn forward<R: Real>(window: &Window, pool: Pool, pass: &mut Forward<'_, R>) {
-    let outputs = window.positions() * window.channels;
+pub(super) fn forward<R: Real>(window: &impl Windowed, pool: Pool, pass: &mut Forward<'_, R>) {
+    let outputs = window.positions() * window.channels();
     let images = pass.x.chunks_exact(window.input_len()).zip(pass.y.chunks_exact_mut(outputs));
     for (image, (x, y)) in images.enumerate() {
         y.fill(if pool == Pool::Max { R::of(f64::NEG_INFINITY) } else { R::ZERO });
@@ -62,8 +46,8 @@ pub(super) fn forward<R: Real>(window: &Window, pool: Pool, pass: &mut Forward<'
         }
         match pool {
             Pool::Average => {
-                for (position, y) in y.chunks_exact_mut(window.channels).enumerate() {
-                    let scale = R::ONE / R::of(cells_inside(window, position) as f64);
+                for (position, y) in y.chunks_exact_mut(window.channels()).enumerate() {
+                    let scale = R::ONE / R::of(window.cells_inside(position) as f64);
                     y.iter_mut().for_each(|y| *y *= scale);
                 }
             }
@@ -73,11 +57,11 @@ pub(super) fn forward<R: Real>(window: &Window, pool: Pool, pass: &mut Forward<'
     }
 }
 
-pub(super) fn backward<R: Real>(window: &Window, pool: Pool, pass: &mut Backward<'_, R>) {
+pub(super) fn backward<R: Real>(window: &impl Windowed, pool: Pool, pass: &mut Backward<'_, R>) {
     if pass.dx.is_empty() {
         return;
     }
-    let (inputs, outputs) = (window.input_len(), window.positions() * window.channels);
+    let (inputs, outputs) = (window.input_len(), window.positions() * window.channels());
     pass.dx.fill(R::ZERO);
     for image in 0..pass.examples {
         let dx = &mut pass.dx[image * inputs..][..inputs];
@@ -94,7 +78,7 @@ pub(super) fn backward<R: Real>(window: &Window, pool: Pool, pass: &mut Backward
             Pool::Sum => each_cell(window, |o, i, _| dx[i] += dy[o]),
             Pool::Average => {
                 each_cell(window, |o, i, _| {
-                    dx[i] += dy[o] / R::of(cells_inside(window, o / window.channels) as f64);
+                    dx[i] += dy[o] / R::of(window.cells_inside(o / window.channels()) as f64);
                 });
             }
             Pool::Pnorm { p } => {

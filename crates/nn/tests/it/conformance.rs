@@ -122,7 +122,7 @@ fn random_network(seed: u64) -> String {
         let padding = paddings[pick(3) as usize];
         let filters = [1, 3, 6, 17, 35, 50][pick(6) as usize];
         let (kernel, stride) = ([1 + pick(3), 1 + pick(3)], [1 + pick(3), 1 + pick(3)]);
-        layers.push(match pick(20) {
+        layers.push(match pick(21) {
             0..=2 => format!(
                 r#"{{"conv2d": {{"filters": {filters}, "kernel": {kernel:?}, "stride": {stride:?}, "padding": {padding}, "activation": "{activation}"}}}}"#
             ),
@@ -147,6 +147,7 @@ fn random_network(seed: u64) -> String {
             16 => r#"{"alpha_dropout": {"rate": 0.3}}"#.into(),
             17 => r#"{"upsampling2d": {"size": [2, 1]}}, {"cropping2d": {"cropping": [1, 0, 1, 0]}}"#.into(),
             18 => r#"{"prelu": {}}"#.into(),
+            19 => format!(r#"{{"locally_connected2d": {{"filters": 3, "kernel": {kernel:?}, "stride": {stride:?}, "padding": "same"}}}}"#),
             _ => r#"{"element_wise_multiplication": {}}"#.into(),
         });
     }

@@ -101,6 +101,32 @@ fn all_that_graphs_are_made_of_has_its_slopes() {
 }
 
 #[test]
+fn every_layer_over_volumes_has_its_slopes_and_agrees_with_the_reference() {
+    let layers = [
+        r#"{"conv3d": {"filters": 3, "kernel": [2, 3, 2], "stride": [1, 2, 1], "padding": "same", "activation": "tanh"}}"#,
+        r#"{"conv3d": {"filters": 2, "kernel": [2, 2, 2], "dilation": [2, 1, 2], "padding": [1, 0, 1], "bias": false}}"#,
+        r#"{"subsampling3d": {}}"#,
+        r#"{"subsampling3d": {"pool": "average", "kernel": [2, 3, 2], "stride": [1, 1, 1], "padding": "same"}}"#,
+        r#"{"subsampling3d": {"pool": {"pnorm": {"p": 3}}, "kernel": [2, 2, 1]}}"#,
+        r#"{"zero_padding3d": {"padding": [1, 0, 2, 1, 0, 2]}}"#,
+        r#"{"cropping3d": {"cropping": [1, 0, 1, 1, 0, 1]}}"#,
+        r#"{"upsampling3d": {"size": [2, 1, 3]}}"#,
+        r#"{"global_pooling": {"pool": "average"}}"#,
+        r#"{"batch_norm": {"epsilon": 0.1}}, {"dropout": {"rate": 0.3}}"#,
+    ];
+    for layer in layers {
+        let json = format!(
+            r#"{{"seed": 7, "input": {{"volume": [4, 5, 4, 2]}}, "layers": [
+                {{"conv3d": {{"filters": 3, "kernel": [2, 2, 1], "activation": "tanh"}}}}, {layer},
+                {{"output": {{"units": 3, "activation": "softmax"}}}}]}}"#
+        );
+        let network = network(&json);
+        crate::conformance::compare_on(&network, &batch_for(&network, 5, 3), layer);
+        check(network, layer);
+    }
+}
+
+#[test]
 fn several_ends_add_up() {
     let json = r#"{"seed": 7, "inputs": [{"name": "left", "feed_forward": 5}, {"name": "right", "feed_forward": 3}], "layers": [
         {"dense": {"units": 6, "activation": "tanh", "after": "left", "name": "l"}},
@@ -148,6 +174,9 @@ fn every_layer_has_its_slopes() {
         r#"{"prelu": {"alpha": 0.3}}"#,
         r#"{"element_wise_multiplication": {"weight_init": "normal", "activation": "tanh"}}"#,
         r#"{"element_wise_multiplication": {"bias": false}}"#,
+        r#"{"locally_connected2d": {"filters": 3, "kernel": [2, 3], "stride": [2, 1], "padding": [1, 1], "activation": "tanh"}}"#,
+        r#"{"cropping2d": {"cropping": [1, 0, 1, 0]}}, {"space_to_batch": {"block": [2, 2]}}, {"conv2d": {"filters": 2, "kernel": [2, 1]}},
+            {"batch_to_space": {}}"#,
     ];
     for layer in layers {
         check(

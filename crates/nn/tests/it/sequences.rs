@@ -49,6 +49,7 @@ const OTHERS: &[&str] = &[
     r#"{"conv1d": {"filters": 4, "kernel": 3, "padding": 1}}, {"subsampling1d": {"kernel": 2}}, {"global_pooling": {}}"#,
     r#"{"subsampling1d": {"pool": "average", "kernel": 3, "stride": 2, "padding": "same"}}, {"lstm": {"units": 3}}, {"last_time_step": {}}"#,
     r#"{"zero_padding1d": {"padding": [1, 2]}}, {"gru": {"units": 3}}, {"last_time_step": {}}"#,
+    r#"{"locally_connected1d": {"filters": 4, "kernel": 2, "dilation": 2, "padding": "same"}}, {"gru": {"units": 3}}, {"last_time_step": {}}"#,
     r#"{"cropping1d": {"cropping": [1, 1]}}, {"gru": {"units": 3}}, {"last_time_step": {}}"#,
     r#"{"upsampling1d": {"size": 2}}, {"gru": {"units": 3}}, {"last_time_step": {}}"#,
     r#"{"last_time_step": {}}, {"repeat_vector": {"steps": 3}}, {"lstm": {"units": 4}}, {"last_time_step": {}}"#,

@@ -234,14 +234,14 @@ impl SeparableConv2d {
 
 /// What is around an image when a window moves over it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Padding {
+pub enum Padding<const D: usize = 2> {
     /// Nothing: the window stays inside.
     #[default]
     Valid,
     /// So much that the output has ⌈input / stride⌉ positions; the odd one goes to the bottom and right.
     Same,
-    /// So many rows above and below, and columns left and right.
-    Explicit([usize; 2]),
+    /// So many rows above and below, and columns left and right; of volumes, images before and behind first.
+    Explicit([usize; D]),
 }
 
 /// How the numbers of a window become one.
@@ -483,24 +483,26 @@ impl ZeroPadding {
     }
 }
 
-impl Serialize for Padding {
+impl<const D: usize> Serialize for Padding<D> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Padding::Valid => "valid".serialize(serializer),
             Padding::Same => "same".serialize(serializer),
-            Padding::Explicit(padding) => padding.serialize(serializer),
+            Padding::Explicit(padding) => padding[..].serialize(serializer),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Padding {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+impl<'de, const D: usize> Deserialize<'de> for Padding<D> {
+    fn deserialize<T: Deserializer<'de>>(deserializer: T) -> Result<Self, T::Error> {
         let value = Value::deserialize(deserializer)?;
+        let each = || serde_json::from_value(value.clone()).ok().and_then(|each: Vec<usize>| each.try_into().ok());
         match value.as_str() {
             Some("valid") => Ok(Padding::Valid),
             Some("same") => Ok(Padding::Same),
-            _ => serde_json::from_value(value.clone()).map(Padding::Explicit).map_err(|_| {
-                D::Error::custom(format!("`padding` expects \"valid\", \"same\" or [rows, columns], found {value}"))
+            _ => each().map(Padding::Explicit).ok_or_else(|| {
+                let sizes = if D == 3 { "[images, rows, columns]" } else { "[rows, columns]" };
+                T::Error::custom(format!("`padding` expects \"valid\", \"same\" or {sizes}, found {value}"))
             }),
         }
     }

@@ -4,10 +4,12 @@ mod basic;
 mod custom;
 mod image;
 mod joining;
+mod local;
 mod noise;
 mod pretrained;
 mod resizing;
 mod sequence;
+mod volume;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -23,14 +25,16 @@ pub use joining::{
     ElementWise, ElementWiseOp, L2Distance, L2Normalise, Merge, Reshape, Scale, Shift, Stack, Subset, Unstack,
 };
 
+pub use local::{LocallyConnected1d, LocallyConnected2d};
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
 pub use pretrained::{AutoEncoder, ConvolutionalRbm, Hidden, Rbm, Sparsity, Vae, Visible};
-pub use resizing::{Cropping2d, SpaceToDepth, Upsampling2d};
+pub use resizing::{BatchToSpace, Cropping2d, SpaceToBatch, SpaceToDepth, Upsampling2d};
 pub use sequence::{
     Attention, Conv1d, Cropping1d, Directions, Embedding, Gru, LastTimeStep, LayerNorm, LearnedSelfAttention, Lstm,
     MaskSteps, OneHot, Padding1d, RecurrentAttention, RepeatVector, ReverseTime, SelfAttention, SimpleRnn,
     Subsampling1d, Upsampling1d, ZeroPadding1d,
 };
+pub use volume::{Conv3d, Cropping3d, Subsampling3d, Upsampling3d, ZeroPadding3d};
 
 use super::Settings;
 use super::settings::settings_setters;
@@ -103,6 +107,24 @@ pub enum LayerConfig {
     Cropping2d(Cropping2d),
     /// Blocks of pixels as channels.
     SpaceToDepth(SpaceToDepth),
+    /// Blocks of pixels taken apart.
+    SpaceToBatch(SpaceToBatch),
+    /// Blocks of pixels put together.
+    BatchToSpace(BatchToSpace),
+    /// A convolution with filters of their own at every place.
+    LocallyConnected2d(LocallyConnected2d),
+    /// The same over steps.
+    LocallyConnected1d(LocallyConnected1d),
+    /// A convolution over volumes.
+    Conv3d(Conv3d),
+    /// Pooling over volumes.
+    Subsampling3d(Subsampling3d),
+    /// Zeros around volumes.
+    ZeroPadding3d(ZeroPadding3d),
+    /// Images, rows and columns cut off.
+    Cropping3d(Cropping3d),
+    /// Every pixel of a volume again and again.
+    Upsampling3d(Upsampling3d),
     /// A rectifier with learned slopes.
     PRelu(PRelu),
     /// A weight for every number.
@@ -268,6 +290,15 @@ kinds! {
     "upsampling2d", Upsampling2d, Upsampling2d;
     "cropping2d", Cropping2d, Cropping2d;
     "space_to_depth", SpaceToDepth, SpaceToDepth;
+    "space_to_batch", SpaceToBatch, SpaceToBatch;
+    "batch_to_space", BatchToSpace, BatchToSpace;
+    "locally_connected2d", LocallyConnected2d, LocallyConnected2d;
+    "locally_connected1d", LocallyConnected1d, LocallyConnected1d;
+    "conv3d", Conv3d, Conv3d;
+    "subsampling3d", Subsampling3d, Subsampling3d;
+    "zero_padding3d", ZeroPadding3d, ZeroPadding3d;
+    "cropping3d", Cropping3d, Cropping3d;
+    "upsampling3d", Upsampling3d, Upsampling3d;
     "prelu", PRelu, PRelu;
     "element_wise_multiplication", ElementWiseMultiplication, ElementWiseMultiplication;
     "rbm", Rbm, Rbm;
@@ -366,6 +397,9 @@ impl LayerConfig {
                 | LayerConfig::LearnedSelfAttention(_)
                 | LayerConfig::RecurrentAttention(_)
                 | LayerConfig::Conv1d(_)
+                | LayerConfig::Conv3d(_)
+                | LayerConfig::LocallyConnected1d(_)
+                | LayerConfig::LocallyConnected2d(_)
                 | LayerConfig::Output(_)
         )
     }
@@ -389,6 +423,9 @@ impl LayerConfig {
             | LayerConfig::LearnedSelfAttention(_)
             | LayerConfig::RecurrentAttention(_)
             | LayerConfig::Conv1d(_)
+            | LayerConfig::Conv3d(_)
+            | LayerConfig::LocallyConnected1d(_)
+            | LayerConfig::LocallyConnected2d(_)
             | LayerConfig::Attention(_)
             | LayerConfig::Embedding(_)
             | LayerConfig::Output(_)
@@ -404,6 +441,10 @@ impl LayerConfig {
             | LayerConfig::Upsampling2d(_)
             | LayerConfig::Cropping2d(_)
             | LayerConfig::SpaceToDepth(_)
+            | LayerConfig::Subsampling3d(_)
+            | LayerConfig::ZeroPadding3d(_)
+            | LayerConfig::Cropping3d(_)
+            | LayerConfig::Upsampling3d(_)
             | LayerConfig::LastTimeStep(_)
             | LayerConfig::Subsampling1d(_)
             | LayerConfig::ZeroPadding1d(_)
@@ -434,6 +475,8 @@ impl LayerConfig {
             | LayerConfig::Subset(_)
             | LayerConfig::Stack(_)
             | LayerConfig::Unstack(_)
+            | LayerConfig::SpaceToBatch(_)
+            | LayerConfig::BatchToSpace(_)
             | LayerConfig::Scale(_)
             | LayerConfig::Shift(_)
             | LayerConfig::L2Normalise(_)

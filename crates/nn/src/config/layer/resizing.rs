@@ -39,6 +39,31 @@ pub struct SpaceToDepth {
     pub settings: Settings,
 }
 
+/// Takes blocks of pixels apart: the first pixels of all blocks become an image, and so on, stacked below each other as more rows of the
+/// example. A convolution over them sees pixels that lie a block apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpaceToBatch {
+    /// Rows and columns of a block.
+    #[serde(default = "twice")]
+    pub block: [usize; 2],
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+/// Puts together what [`SpaceToBatch`] took apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchToSpace {
+    /// Rows and columns of a block.
+    #[serde(default = "twice")]
+    pub block: [usize; 2],
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
 fn twice() -> [usize; 2] {
     [2, 2]
 }
@@ -63,6 +88,20 @@ impl Cropping2d {
 impl SpaceToDepth {
     /// Blocks with sides of so many pixels.
     pub fn new(block: usize) -> Self {
+        Self { block, settings: Settings::default() }
+    }
+}
+
+impl SpaceToBatch {
+    /// Blocks of so many rows and columns.
+    pub fn new(block: [usize; 2]) -> Self {
+        Self { block, settings: Settings::default() }
+    }
+}
+
+impl BatchToSpace {
+    /// Blocks of so many rows and columns.
+    pub fn new(block: [usize; 2]) -> Self {
         Self { block, settings: Settings::default() }
     }
 }

@@ -53,6 +53,11 @@ fn layers_over_images_and_rows_agree_with_pytorch() {
 }
 
 #[test]
+fn layers_over_volumes_agree_with_pytorch() {
+    agree_with_pytorch("volumes.json");
+}
+
+#[test]
 fn graphs_agree_with_pytorch() {
     agree_with_pytorch("graphs.json");
 }

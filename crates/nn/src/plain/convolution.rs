@@ -2,28 +2,27 @@
 //! x[pixel under (i, j), c] · W[i, j, c, f]; what lies in the padding is 0.
 
 use crate::Real;
-use crate::node::Conv;
 use crate::pass::{Backward, Forward};
+use crate::window::Windowed;
 
-/// Calls `f(output position, pixel, cell)` for every cell that lies in the image.
-fn each_cell(conv: &Conv, mut f: impl FnMut(usize, usize, usize)) {
-    let w = &conv.window;
-    for oy in 0..w.out[0] {
-        for ox in 0..w.out[1] {
-            for ky in 0..w.kernel[0] {
-                for kx in 0..w.kernel[1] {
-                    if let (Some(y), Some(x)) = (w.pixel(0, oy, ky), w.pixel(1, ox, kx)) {
-                        f(oy * w.out[1] + ox, y * w.width + x, ky * w.kernel[1] + kx);
-                    }
-                }
-            }
-        }
+/// Filters that move over something.
+#[derive(Clone, Copy)]
+pub(super) struct Filters<'a, W> {
+    pub window: &'a W,
+    pub filters: usize,
+    pub groups: usize,
+}
+
+impl<W: Windowed> Filters<'_, W> {
+    /// Filters of a group, and channels that each of them sees.
+    fn of_group(&self) -> [usize; 2] {
+        [self.filters / self.groups, self.window.channels() / self.groups]
     }
 }
 
-pub(super) fn forward<R: Real>(conv: &Conv, pass: &mut Forward<'_, R>) {
-    let (filters, channels) = (conv.filters, conv.window.channels);
-    let (per_group, depth) = (conv.group_filters(), conv.group_channels());
+pub(super) fn forward<R: Real>(conv: Filters<'_, impl Windowed>, pass: &mut Forward<'_, R>) {
+    let (filters, channels) = (conv.filters, conv.window.channels());
+    let [per_group, depth] = conv.of_group();
     let images = pass.x.chunks_exact(conv.window.input_len());
     for (x, y) in images.zip(pass.y.chunks_exact_mut(conv.window.positions() * filters)) {
         for y in y.chunks_exact_mut(filters) {
@@ -32,7 +31,7 @@ pub(super) fn forward<R: Real>(conv: &Conv, pass: &mut Forward<'_, R>) {
                 bias => y.copy_from_slice(bias),
             }
         }
-        each_cell(conv, |position, pixel, cell| {
+        conv.window.each_cell(|position, pixel, cell| {
             for f in 0..filters {
                 let first = f / per_group * depth;
                 for c in 0..depth {
@@ -44,9 +43,9 @@ pub(super) fn forward<R: Real>(conv: &Conv, pass: &mut Forward<'_, R>) {
     }
 }
 
-pub(super) fn backward<R: Real>(conv: &Conv, pass: &mut Backward<'_, R>) {
-    let (filters, channels) = (conv.filters, conv.window.channels);
-    let (per_group, depth) = (conv.group_filters(), conv.group_channels());
+pub(super) fn backward<R: Real>(conv: Filters<'_, impl Windowed>, pass: &mut Backward<'_, R>) {
+    let (filters, channels) = (conv.filters, conv.window.channels());
+    let [per_group, depth] = conv.of_group();
     pass.dweights.fill(R::ZERO);
     pass.dbias.fill(R::ZERO);
     pass.dx.fill(R::ZERO);
@@ -56,7 +55,7 @@ pub(super) fn backward<R: Real>(conv: &Conv, pass: &mut Backward<'_, R>) {
             pass.dbias.iter_mut().zip(dy).for_each(|(db, dy)| *db += *dy);
         }
         let x = &pass.x[image * len..][..len];
-        each_cell(conv, |position, pixel, cell| {
+        conv.window.each_cell(|position, pixel, cell| {
             for f in 0..filters {
                 let first = f / per_group * depth;
                 let slope = dy[position * filters + f];
