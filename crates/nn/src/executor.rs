@@ -10,6 +10,7 @@ use crate::node::{Node, Op};
 use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::{judge, push};
 use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Places, Plan, Purpose, Sum};
+use crate::weight_noise::Disturbed;
 use crate::{Network, Real};
 
 /// How operations are carried out.
@@ -79,6 +80,8 @@ pub(crate) struct Executor<K: Kernels> {
     /// Gradients of whole batches that were computed so far.
     pub(crate) passes: u64,
     poison: bool,
+    /// Where weights are disturbed in training.
+    disturbed: Option<Disturbed<K::R>>,
     /// By layer, if anybody wants to know: seconds of the forward and of the backward passes.
     pub(crate) seconds: Option<Vec<[f64; 2]>>,
 }
@@ -90,6 +93,7 @@ const CACHED_PLANS: usize = 32;
 impl<K: Kernels> Executor<K> {
     pub(crate) fn new(network: Network, kernels: K) -> Self {
         let idle_running = vec![K::R::ZERO; network.running_count()];
+        let disturbed = Disturbed::new(&network);
         Self {
             network,
             kernels,
@@ -102,6 +106,7 @@ impl<K: Kernels> Executor<K> {
             carried: Vec::new(),
             passes: 0,
             poison: false,
+            disturbed,
             seconds: None,
         }
     }
@@ -149,8 +154,14 @@ impl<K: Kernels> Executor<K> {
     ) -> Result<Loss, Error> {
         let plan = self.plan_to_learn(batch, Purpose::Train)?;
         self.passes += 1;
+        let mut disturbed = self.disturbed.take();
+        let parameters = disturbed.as_mut().map_or(parameters, |disturbed| disturbed.draw(&self.network, parameters));
         let sum = self.forward(plan, batch, parameters, running);
         self.back(plan, batch, parameters, gradient, |_, _| {});
+        if let Some(disturbed) = &disturbed {
+            disturbed.pull_back(gradient);
+        }
+        self.disturbed = disturbed;
         Ok(Loss { sum, weight: f64::from(batch.weight()) })
     }
 

@@ -44,6 +44,7 @@ mod solver;
 mod stepwise;
 pub mod updater;
 mod weight_init;
+mod weight_noise;
 mod weights_file;
 mod window;
 
@@ -68,4 +69,5 @@ pub use solver::{LineSearch, Optimiser};
 pub use stepwise::Stepwise;
 pub use updater::Updater;
 pub use weight_init::{Distribution, Fan, WeightInit};
+pub use weight_noise::WeightNoise;
 pub use weights_file::{Layout, WeightsFile};

@@ -58,10 +58,10 @@ pub enum Rule {
         #[serde(default)]
         per: Per,
     },
-    /// Rises in a line from value / steps to `value` during `steps`, then stays
+    /// Rises in a line from value / steps to `value` during `steps`, then stays; `value` may change as well
     Ramp {
-        /// The value at the end.
-        value: f64,
+        /// The value at the end: a number, or another schedule.
+        value: Box<Schedule>,
         /// How long it rises.
         steps: u64,
         /// What is counted.
@@ -137,18 +137,28 @@ impl Schedule {
         }
     }
 
-    /// What is wrong with the values, if anything: all must be 0 or more, and less than `below`.
-    pub(crate) fn problem(&self, key: &str, below: f64) -> Option<String> {
-        let levels = match self {
+    /// The values that it starts from, comes to or passes.
+    fn levels(&self) -> Vec<f64> {
+        match self {
             Schedule::Fixed(value) => vec![*value],
             Schedule::Changing(rule) => rule.levels(),
-        };
-        if let Some(value) = levels.into_iter().find(|value| !(0.0..below).contains(value)) {
+        }
+    }
+
+    /// What is wrong with the values, if anything: all must be 0 or more, and less than `below`.
+    pub(crate) fn problem(&self, key: &str, below: f64) -> Option<String> {
+        if let Some(value) = self.levels().into_iter().find(|value| !(0.0..below).contains(value)) {
             let range = if below == f64::INFINITY { String::new() } else { format!(" and less than {below}") };
             return Some(format!("`{key}` must be 0 or more{range}, found {value}"));
         }
-        let Schedule::Changing(rule) = self else { return None };
-        rule.problem().map(|problem| format!("`{key}`: {problem}"))
+        self.rule_problem().map(|problem| format!("`{key}`: {problem}"))
+    }
+
+    fn rule_problem(&self) -> Option<&'static str> {
+        match self {
+            Schedule::Fixed(_) => None,
+            Schedule::Changing(rule) => rule.problem(),
+        }
     }
 }
 
@@ -173,13 +183,13 @@ impl Rule {
         };
         let t = count as f64;
         match *self {
+            Rule::Ramp { ref value, steps, .. } => value.at(progress) * ((t + 1.0) / steps as f64).min(1.0),
             Rule::Exponential { initial, gamma, .. } => initial * gamma.powf(t),
             Rule::Inverse { initial, gamma, power, .. } => initial / (1.0 + gamma * t).powf(power),
             Rule::Map { ref values, .. } => {
                 values.iter().rev().find(|(start, _)| *start <= count).map_or(0.0, |(_, value)| *value)
             }
             Rule::Poly { initial, power, steps, .. } => initial * (1.0 - t / steps as f64).max(0.0).powf(power),
-            Rule::Ramp { value, steps, .. } => value * ((t + 1.0) / steps as f64).min(1.0),
             Rule::Sigmoid { initial, gamma, center, .. } => initial / (1.0 + (gamma * (t - center as f64)).exp()),
             Rule::Step { initial, decay, every, .. } => initial * decay.powf((count / every.max(1)) as f64),
             Rule::Cycle { initial, peak, length, tail, annealing, .. } => {
@@ -199,13 +209,13 @@ impl Rule {
     /// The values that it starts from, comes to or passes.
     fn levels(&self) -> Vec<f64> {
         match self {
+            Rule::Ramp { value, .. } => value.levels(),
             Rule::Exponential { initial, .. }
             | Rule::Inverse { initial, .. }
             | Rule::Poly { initial, .. }
             | Rule::Sigmoid { initial, .. }
             | Rule::Step { initial, .. } => vec![*initial],
             Rule::Map { values, .. } => values.iter().map(|(_, value)| *value).collect(),
-            Rule::Ramp { value, .. } => vec![*value],
             Rule::Cycle { initial, peak, .. } => vec![*initial, *peak],
         }
     }
@@ -228,6 +238,7 @@ impl Rule {
             Rule::Map { values, .. } if values.windows(2).any(|w| w[0].0 >= w[1].0) => {
                 Some("the starts of a `map` schedule must rise")
             }
+            Rule::Ramp { value, .. } if value.rule_problem().is_some() => value.rule_problem(),
             Rule::Poly { steps: 0, .. } | Rule::Ramp { steps: 0, .. } => Some("`steps` must be at least 1"),
             Rule::Step { every: 0, .. } => Some("`every` must be at least 1"),
             Rule::Cycle { length, tail, .. } if tail >= length => Some("`tail` must be shorter than `length`"),
@@ -296,6 +307,10 @@ mod tests {
         close(at(r#"{"poly":{"initial":2,"power":2,"steps":10}}"#, 50), 0.0);
         close(at(r#"{"ramp":{"value":1,"steps":4}}"#, 1), 0.5);
         close(at(r#"{"ramp":{"value":1,"steps":4}}"#, 9), 1.0);
+        let nested = r#"{"ramp":{"value":{"step":{"initial":2,"decay":0.1,"every":10}},"steps":4}}"#;
+        close(at(nested, 1), 1.0);
+        close(at(nested, 9), 2.0);
+        close(at(nested, 25), 0.02);
         close(at(r#"{"sigmoid":{"initial":1,"gamma":0.1,"center":8}}"#, 8), 0.5);
         close(at(r#"{"step":{"initial":1,"decay":0.1,"every":10}}"#, 25), 0.01);
         close(at(r#"{"step":{"initial":1,"decay":0.1,"every":1,"per":"epoch"}}"#, 25), 0.01);
@@ -308,7 +323,11 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused() {
-        for json in [r#"{"map":{"values":[[3,1.0]]}}"#, r#"{"ramp":{"value":1,"steps":0}}"#] {
+        for json in [
+            r#"{"map":{"values":[[3,1.0]]}}"#,
+            r#"{"ramp":{"value":1,"steps":0}}"#,
+            r#"{"ramp":{"value":{"ramp":{"value":1,"steps":0}},"steps":2}}"#,
+        ] {
             assert!(serde_json::from_str::<Schedule>(json).is_err(), "{json}");
         }
     }

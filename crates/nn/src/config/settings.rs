@@ -1,7 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table;
-use crate::{Activation, Constraint, GradientNormalisation, Schedule, Updater, WeightInit};
+use crate::{Activation, Constraint, GradientNormalisation, Schedule, Updater, WeightInit, WeightNoise};
 
 /// What may be set for the whole network and again for one layer, where the layer's word counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,11 +52,14 @@ pub struct Settings {
     /// What weights must hold after every update. Default: nothing.
     #[serde(deserialize_with = "table::optional_list", skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Vec<Constraint>>,
+    /// What is done to weights for the length of a step of training. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_noise: Option<WeightNoise>,
 }
 
 impl Settings {
     /// All keys, for splitting a table and for suggestions.
-    pub const KEYS: [&'static str; 15] = [
+    pub const KEYS: [&'static str; 16] = [
         "name",
         "after",
         "activation",
@@ -72,6 +75,7 @@ impl Settings {
         "gradient_normalisation",
         "frozen",
         "constraints",
+        "weight_noise",
     ];
 
     /// Those that only a layer has.
@@ -103,6 +107,7 @@ impl Settings {
             gradient_normalisation: self.gradient_normalisation.or(defaults.gradient_normalisation),
             frozen: self.frozen.or(defaults.frozen),
             constraints: self.constraints.clone().or(defaults.constraints.clone()),
+            weight_noise: self.weight_noise.or(defaults.weight_noise),
         }
     }
 
@@ -138,6 +143,9 @@ impl Settings {
         if of_parts.is_some() {
             return of_parts;
         }
+        if let Some(problem) = self.weight_noise.and_then(WeightNoise::problem) {
+            return Some(problem);
+        }
         if let Some(problem) = self.constraints.iter().flatten().find_map(|constraint| constraint.problem()) {
             return Some(problem);
         }
@@ -166,6 +174,7 @@ impl Settings {
             self.gradient_normalisation.is_some(),
             self.frozen.is_some(),
             self.constraints.is_some(),
+            self.weight_noise.is_some(),
         ];
         Self::KEYS.into_iter().zip(set).filter_map(|(key, is_set)| is_set.then_some(key))
     }
@@ -259,6 +268,12 @@ macro_rules! settings_setters {
             #[must_use]
             pub fn gradient_normalisation(mut self, normalisation: crate::GradientNormalisation) -> Self {
                 self.$field.gradient_normalisation = Some(normalisation);
+                self
+            }
+            /// What is done to weights for the length of a step of training.
+            #[must_use]
+            pub fn weight_noise(mut self, noise: crate::WeightNoise) -> Self {
+                self.$field.weight_noise = Some(noise);
                 self
             }
             /// What weights must hold after every update.

@@ -375,6 +375,7 @@ impl<'a> Builder<'a> {
                     ("l1", segment.l1 != 0.0),
                     ("weight_decay", segment.weight_decay != 0.0),
                     ("constraints", !segment.constraints.is_empty()),
+                    ("weight_noise", segment.noise.is_some()),
                 ];
                 if let Some((name, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
                     return Err(Error::not_for_searches(name));
@@ -444,6 +445,7 @@ impl<'a> Builder<'a> {
             (segment.updater, segment.learning_rate) = (Updater::Noop, None);
             (segment.l1, segment.l2, segment.weight_decay) = (0.0, 0.0, 0.0);
             segment.constraints.clear();
+            segment.noise = None;
         }
     }
 
@@ -477,6 +479,7 @@ impl<'a> Builder<'a> {
             weight_decay: only_weights(settings.weight_decay),
             normalisation: settings.gradient_normalisation.filter(|_| !is_frozen).unwrap_or_default(),
             constraints: settings.constraints.clone().filter(|_| weights && !is_frozen).unwrap_or_default(),
+            noise: settings.weight_noise.filter(|_| weights && !is_frozen),
         };
         let name = format!("{}.{name}", self.name);
         self.parameters.push((Parameter { name, shape, range: range.clone(), layer: self.index, start }, segment));

@@ -4,7 +4,7 @@ use paceline_model::{Flat, Loss, Progress, State};
 
 use super::Updater;
 use super::rule::{Decay, Into, Rule, nadam_momentum};
-use crate::{Constraint, GradientNormalisation, Schedule};
+use crate::{Constraint, GradientNormalisation, Schedule, WeightNoise};
 
 /// The stretch of the flat layout that one parameter takes, with everything that differs by layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Segment {
     pub normalisation: GradientNormalisation,
     /// What holds after the update.
     pub constraints: Vec<Constraint>,
+    /// What steps of training see of it.
+    pub noise: Option<WeightNoise>,
 }
 
 /// All segments, in the order of the layout.
@@ -137,9 +139,11 @@ impl SegmentTable {
         }
     }
 
-    /// Whether every element can be updated without a look at the others: no norms, no constraints.
+    /// Whether every element can be updated without a look at the others, as soon as its gradient is there: no norms, no constraints, and
+    /// no weights that a step sees otherwise than they are.
     pub(crate) fn is_element_wise(&self) -> bool {
-        self.segments.iter().all(|s| !s.normalisation.needs_norm() && s.constraints.is_empty())
+        let is_alone = |s: &Segment| !s.normalisation.needs_norm() && s.constraints.is_empty() && s.noise.is_none();
+        self.segments.iter().all(is_alone)
     }
 
     /// Updates and applies in one pass, where [`Self::is_element_wise`] holds.
@@ -245,6 +249,7 @@ mod tests {
             weight_decay: 0.0,
             normalisation: if special { normalisation } else { GradientNormalisation::None },
             constraints: if special { constraints.clone() } else { Vec::new() },
+            noise: None,
         };
         SegmentTable::new(vec![
             segment(0..PART * 2 + 100, 0, false),

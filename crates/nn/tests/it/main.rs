@@ -11,3 +11,4 @@ mod one_go;
 mod pretraining;
 mod pytorch;
 mod sequences;
+mod weight_noise;

@@ -348,6 +348,7 @@ const OF_WEIGHTS: &[&str] = &[
     "gradient_normalisation",
     "frozen",
     "constraints",
+    "weight_noise",
 ];
 
 impl LayerConfig {
