@@ -90,7 +90,7 @@ fn draw_filters(file: &ModelFile, layer: Option<&str>, path: &Path) -> Result<()
             network.config().pretrains.or_else(has_weights).unwrap_or(0)
         }
     };
-    let (width, height, grey) = Filters::of(network, &file.state.parameters, index)?.grid();
+    let (width, height, grey) = enlarged(Filters::of(network, &file.state.parameters, index)?.grid());
     let unwritten = || format!("cannot write `{}`", path.display());
     let out = std::io::BufWriter::new(std::fs::File::create(path).with_context(unwritten)?);
     let mut encoder = png::Encoder::new(out, width as u32, height as u32);
@@ -99,4 +99,15 @@ fn draw_filters(file: &ModelFile, layer: Option<&str>, path: &Path) -> Result<()
     let mut writer = encoder.write_header().with_context(unwritten)?;
     writer.write_image_data(&grey).with_context(unwritten)?;
     writer.finish().with_context(unwritten)
+}
+
+/// Columns that a picture has at least: small filters would be too small to see.
+const WIDE: usize = 600;
+
+/// Every pixel as a square of pixels, where a picture is small.
+fn enlarged((width, height, grey): (usize, usize, Vec<u8>)) -> (usize, usize, Vec<u8>) {
+    let side = WIDE.div_ceil(width.max(1));
+    let (wide, high) = (width * side, height * side);
+    let pixel = |at: usize| grey[at / wide / side * width + at % wide / side];
+    (wide, high, (0..wide * high).map(pixel).collect())
 }

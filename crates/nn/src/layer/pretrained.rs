@@ -76,6 +76,21 @@ impl Tied {
         builder.value()
     }
 
+    /// The same, and behind it what only the biases are learned from.
+    fn up_to_biases(&self, builder: &mut Builder<'_>) -> [ValueId; 2] {
+        builder.push_with(self.up.clone(), self.hidden, self.weights.clone(), 0..0, 0..0);
+        let weighed = builder.value();
+        builder.push_with(Op::AddBias, self.hidden, 0..0, self.bias.clone(), 0..0);
+        let all = builder.value();
+        builder.continue_from(weighed);
+        // Nothing is learned through it.
+        builder.push(Op::Sample { unit: Unit::Linear, draw: 0 }, self.hidden);
+        builder.push_with(Op::AddBias, self.hidden, 0..0, self.bias.clone(), 0..0);
+        let biases = builder.value();
+        builder.continue_from(all);
+        [all, biases]
+    }
+
     /// And back again.
     fn down(&self, builder: &mut Builder<'_>) {
         builder.push_with(self.down.clone(), self.visible, self.weights.clone(), 0..0, 0..0);
@@ -111,14 +126,18 @@ impl Machine {
             return Err(builder.wrong(problem));
         }
         let data = builder.value();
-        let first = tied.up(builder);
+        let first = match self.sparsity.filter(|_| builder.is_pretrained()) {
+            None => tied.up(builder),
+            Some(Sparsity { target, cost }) => {
+                let [first, biases] = tied.up_to_biases(builder);
+                builder.force(biases, ForceKind::Sparse { unit, target, cost });
+                first
+            }
+        };
         if !builder.is_pretrained() {
             return Ok(());
         }
         builder.force(first, ForceKind::Energy { unit, sign: -1.0 });
-        if let Some(Sparsity { target, cost }) = self.sparsity {
-            builder.force(first, ForceKind::Sparse { unit, target, cost });
-        }
         let mut reconstruction = first;
         for step in 0..self.k {
             let is_last = step + 1 == self.k;

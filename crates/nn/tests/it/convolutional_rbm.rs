@@ -111,7 +111,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Adds to the gradient what one half of the difference says, or what units are on too often.
+    /// Adds to the gradient what one half of the difference says.
     fn pull(&self, v: &[f64], slopes: &[f64], gradient: &mut [Vec<f64>; 3]) {
         for (unit, at) in places(UNITS) {
             gradient[1][unit[2]] += slopes[at];
@@ -128,8 +128,11 @@ impl Rules<'_> {
         let first = self.chances(&z);
         let Sparsity { target, cost } = self.sparsity.unwrap_or(Sparsity::new(0.0, 0.0));
         let (target, cost) = (f64::from(target), f64::from(cost));
-        let slopes: Vec<f64> = first.iter().map(|p| weight * (cost * (p - target) - p)).collect();
+        let slopes: Vec<f64> = first.iter().map(|p| -weight * p).collect();
         self.pull(v, &slopes, gradient);
+        for (unit, at) in places(UNITS) {
+            gradient[1][unit[2]] += weight * cost * (first[at] - target);
+        }
         for step in 0..self.k as u64 {
             let h = self.sample(&z, stream.draw(2 * step + 1));
             [shown, mean] = self.down(&h, stream.draw(2 * step + 2));

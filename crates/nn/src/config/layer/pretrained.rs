@@ -54,13 +54,13 @@ pub struct ConvolutionalRbm {
     pub settings: Settings,
 }
 
-/// Units that shall be on rarely: it keeps them from all learning the same.
+/// Units that shall be on rarely, which keeps them from all learning the same: their biases fall while they are on more often.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sparsity {
     /// How often a unit shall be on, from 0 to 1.
     pub target: f32,
-    /// What it counts beside contrastive divergence.
+    /// What it counts in the gradient of biases, beside contrastive divergence.
     #[serde(default = "whole")]
     pub cost: f32,
 }
