@@ -21,7 +21,7 @@ from paceline.cluster import Master, Worker
 from paceline.data import Data
 from paceline.events import Event
 from paceline.model import Model, Scores
-from paceline.network import Network, adam, feed_forward, image, nesterovs, sequence, sgd
+from paceline.network import Network, adam, feed_forward, image, nesterovs, ramp, sequence, sgd, volume
 from paceline.statistics import TrainingStatistics
 from paceline.training import Outcome, Stopped, Trainer
 
@@ -45,6 +45,8 @@ __all__ = [
     "image",
     "layers",
     "nesterovs",
+    "ramp",
     "sequence",
     "sgd",
+    "volume",
 ]

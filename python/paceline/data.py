@@ -49,9 +49,10 @@ class Data:
     ) -> Data:
         """Copies arrays, or whatever NumPy makes arrays of.
 
-        `features` has a row for each example: numbers, or images as rows and columns, with or without channels. Bytes are taken for
-        pixels. `targets` are classes if they are texts, truth values or whole numbers, and numbers to predict if they have
-        fractions or several columns; `task` says otherwise. `classes` are all classes there are, in their order.
+        `features` has a row for each example: numbers, or images as rows and columns, with or without channels, or volumes as images,
+        rows, columns and channels. Bytes are taken for pixels. `targets` are classes if they are texts, truth values or whole
+        numbers, and numbers to predict if they have fractions or several columns; `task` says otherwise. `classes` are all classes
+        there are, in their order.
         """
         rows, shape, images = _features(features)
         made: dict[str, Any] = {"images": images}
@@ -246,11 +247,11 @@ def _features(features: Any) -> tuple[NDArray[Any], tuple[int, ...], bool]:
     array = np.asarray(features)
     if array.ndim == 3:
         array = array[..., np.newaxis]
-    if array.ndim not in (2, 4):
+    if array.ndim not in (2, 4, 5):
         found = " × ".join(map(str, array.shape)) or "a single number"
         raise SettingError(
-            f"expected features as rows of numbers (2 dimensions) or images (3, or 4 with channels), found {found}; "
-            "a single column is `x.reshape(-1, 1)`"
+            "expected features as rows of numbers (2 dimensions), images (3, or 4 with channels) or volumes (5, with channels), "
+            f"found {found}; a single column is `x.reshape(-1, 1)`"
         )
     return array, array.shape[1:], array.dtype == np.uint8
 

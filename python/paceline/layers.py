@@ -1,10 +1,12 @@
 """Layers, as the list `network.layers` of a job file has them.
 
 Each takes the settings of its kind and those that every layer has (`activation`, `updater`, `learning_rate`, `weight_init`, `l1`,
-`l2`, `dropout`, `name`, …). A name that a layer does not know is refused when the network is made, with the nearest one.
+`l2`, `dropout`, `weight_noise`, `name`, …). A name that a layer does not know is refused when the network is made, with the nearest one.
 
 A layer follows the one before it in the list. `after` names what it follows instead, one layer or input or several: then a network is
 a graph, and layers that take one value take several side by side.
+
+`dbn`, `cdbn` and `sda` are no layers: each stands for a whole list of them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Layer: TypeAlias = dict[str, Any]
+NamedNetwork: TypeAlias = dict[str, Any]
 Named: TypeAlias = str | Mapping[str, Any]
 
 
@@ -39,6 +42,11 @@ def separable_conv2d(filters: int, kernel: Sequence[int], **settings: Any) -> La
 def conv2d_transposed(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
     """Every pixel spread over a window; also `stride`, `dilation`, `padding`, `bias`."""
     return _layer("conv2d_transposed", settings, filters=filters, kernel=list(kernel))
+
+
+def locally_connected2d(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
+    """As `conv2d`, with filters of their own at every place; also `stride`, `dilation`, `padding`, `bias`."""
+    return _layer("locally_connected2d", settings, filters=filters, kernel=list(kernel))
 
 
 def subsampling(pool: Named = "max", kernel: Sequence[int] = (2, 2), **settings: Any) -> Layer:
@@ -121,6 +129,41 @@ def space_to_depth(block: int = 2, **settings: Any) -> Layer:
     return _layer("space_to_depth", settings, block=block)
 
 
+def space_to_batch(block: Sequence[int] = (2, 2), **settings: Any) -> Layer:
+    """Takes blocks of pixels apart: the first pixels of all blocks are an image, and so on, below each other as from `stack`."""
+    return _layer("space_to_batch", settings, block=list(block))
+
+
+def batch_to_space(block: Sequence[int] = (2, 2), **settings: Any) -> Layer:
+    """Puts together what `space_to_batch` took apart."""
+    return _layer("batch_to_space", settings, block=list(block))
+
+
+def conv3d(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
+    """Filters that move over a volume; also `stride`, `dilation`, `padding`, `bias`. Sizes are depth, height, width."""
+    return _layer("conv3d", settings, filters=filters, kernel=list(kernel))
+
+
+def subsampling3d(pool: Named = "max", kernel: Sequence[int] = (2, 2, 2), **settings: Any) -> Layer:
+    """One figure of every window of a volume; also `stride`, `padding`."""
+    return _layer("subsampling3d", settings, pool=pool, kernel=list(kernel))
+
+
+def zero_padding3d(padding: Sequence[int], **settings: Any) -> Layer:
+    """Zeros around a volume: before, behind, top, bottom, left, right."""
+    return _layer("zero_padding3d", settings, padding=list(padding))
+
+
+def cropping3d(cropping: Sequence[int], **settings: Any) -> Layer:
+    """Images, rows and columns cut off a volume: before, behind, top, bottom, left, right."""
+    return _layer("cropping3d", settings, cropping=list(cropping))
+
+
+def upsampling3d(size: Sequence[int] = (2, 2, 2), **settings: Any) -> Layer:
+    """Every pixel of a volume again and again."""
+    return _layer("upsampling3d", settings, size=list(size))
+
+
 def merge(after: Sequence[str], **settings: Any) -> Layer:
     """Values side by side: rows one after the other, the channels of images at every pixel."""
     return _layer("merge", settings, after=list(after))
@@ -172,8 +215,16 @@ def reshape(to: Mapping[str, Any], **settings: Any) -> Layer:
 
 
 def rbm(units: int, **settings: Any) -> Layer:
-    """A restricted Boltzmann machine; also `visible`, `hidden`, `k`. Pretrained where a `Trainer` is told to."""
+    """A restricted Boltzmann machine; also `visible`, `hidden`, `k`, `sparsity`. Pretrained where a `Trainer` is told to.
+
+    `sparsity={"target": 0.05, "cost": 1.0}` says how often units shall be on.
+    """
     return _layer("rbm", settings, units=units)
+
+
+def convolutional_rbm(filters: int, kernel: Sequence[int], **settings: Any) -> Layer:
+    """A restricted Boltzmann machine over images; also `pool`, `visible`, `k`, `sparsity`. Pretrained likewise."""
+    return _layer("convolutional_rbm", settings, filters=filters, kernel=list(kernel))
 
 
 def autoencoder(units: int, **settings: Any) -> Layer:
@@ -261,6 +312,11 @@ def conv1d(filters: int, kernel: int, **settings: Any) -> Layer:
     return _layer("conv1d", settings, filters=filters, kernel=kernel)
 
 
+def locally_connected1d(filters: int, kernel: int, **settings: Any) -> Layer:
+    """As `conv1d`, with filters of their own at every step; also `stride`, `dilation`, `padding`, `bias`."""
+    return _layer("locally_connected1d", settings, filters=filters, kernel=kernel)
+
+
 def subsampling1d(pool: Named = "max", kernel: int = 2, **settings: Any) -> Layer:
     """One figure for a few steps; also `stride`, `padding`."""
     return _layer("subsampling1d", settings, pool=pool, kernel=kernel)
@@ -289,6 +345,24 @@ def output(units: int, **settings: Any) -> Layer:
 def loss(**settings: Any) -> Layer:
     """Judges what comes in as it is; `loss`, `activation`."""
     return _layer("loss", settings)
+
+
+def dbn(hidden: Sequence[int], outputs: int, **settings: Any) -> NamedNetwork:
+    """A deep belief net: an `rbm` for each number of units in `hidden`, and an `output`; also `visible`, `units`, `k`."""
+    return _layer("dbn", settings, hidden=list(hidden), outputs=outputs)
+
+
+def cdbn(filters: Sequence[int], kernels: Sequence[Sequence[int]], outputs: int, **settings: Any) -> NamedNetwork:
+    """A convolutional deep belief net: a `convolutional_rbm` for each of `filters` and `kernels`, and an `output`.
+
+    Also `hidden` for an `rbm` each above them, `pool`, `visible`, `k`, `sparsity`.
+    """
+    return _layer("cdbn", settings, filters=list(filters), kernels=[list(kernel) for kernel in kernels], outputs=outputs)
+
+
+def sda(hidden: Sequence[int], outputs: int, **settings: Any) -> NamedNetwork:
+    """Stacked denoising autoencoders: an `autoencoder` for each number of units in `hidden`, and an `output`; also `corruption`."""
+    return _layer("sda", settings, hidden=list(hidden), outputs=outputs)
 
 
 def _layer(kind: str, settings: Mapping[str, Any], **own: Any) -> Layer:

@@ -7,22 +7,25 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from paceline import _native
-from paceline.layers import Layer, Named
+from paceline.layers import Layer, Named, NamedNetwork
+
+Schedule: TypeAlias = float | Mapping[str, Any]
 
 
 class Network:
     """A list of layers with settings that hold for all of them, as the table `network` of a job file.
 
-    What goes in is `input`, or several `inputs` by name, whose numbers lie one after the other in a row of features. `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`, `l1`, `l2`, `dropout` and so on.
-    What is wrong is raised here, with the layer and the key.
+    What goes in is `input`, or several `inputs` by name, whose numbers lie one after the other in a row of features. `layers.dbn` and its
+    kin stand in the place of the list. `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`,
+    `l1`, `l2`, `dropout`, `weight_noise` and so on. What is wrong is raised here, with the layer and the key.
     """
 
     def __init__(
         self,
-        layers: Iterable[Layer],
+        layers: Iterable[Layer] | NamedNetwork,
         *,
         input: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Mapping[str, Any]] | None = None,
@@ -34,7 +37,7 @@ class Network:
             given["input"] = dict(input)
         if inputs is not None:
             given["inputs"] = [{"name": name, **kind} for name, kind in inputs.items()]
-        self._described({"seed": seed, **given, "layers": list(layers)})
+        self._described({"seed": seed, **given, "layers": dict(layers) if isinstance(layers, Mapping) else list(layers)})
 
     def _described(self, description: Mapping[str, Any]) -> None:
         self._native = _native.Network(json.dumps(description))
@@ -110,21 +113,31 @@ def image(height: int, width: int, channels: int = 1) -> dict[str, Any]:
     return {"image": [height, width, channels]}
 
 
+def volume(depth: int, height: int, width: int, channels: int = 1) -> dict[str, Any]:
+    """Examples are volumes: images one behind the other."""
+    return {"volume": [depth, height, width, channels]}
+
+
 def sequence(steps: int, features: int = 1) -> dict[str, Any]:
     """Examples are sequences of at most so many steps; steps that are not there are NaN."""
     return {"sequence": [steps, features]}
 
 
-def sgd(learning_rate: float) -> Named:
+def sgd(learning_rate: Schedule) -> Named:
     """Steps against the gradient."""
     return {"sgd": {"learning_rate": learning_rate}}
 
 
-def nesterovs(learning_rate: float, momentum: float = 0.9) -> Named:
+def nesterovs(learning_rate: Schedule, momentum: Schedule = 0.9) -> Named:
     """Steps with momentum that looks ahead."""
     return {"nesterovs": {"learning_rate": learning_rate, "momentum": momentum}}
 
 
-def adam(learning_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Named:
+def adam(learning_rate: Schedule = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Named:
     """Steps of about the same size for every parameter. Other updaters are written as in a job file, such as `{"rmsprop": {}}`."""
     return {"adam": {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}}
+
+
+def ramp(value: Schedule, steps: int, per: Literal["iteration", "epoch"] = "iteration") -> Schedule:
+    """A rate that rises in a line to `value`, a number or another schedule. Others are written as in a job file, as `{"step": …}`."""
+    return {"ramp": {"value": value, "steps": steps, "per": per}}

@@ -19,6 +19,8 @@ def test_arrays_are_told_apart_by_what_they_hold() -> None:
     assert forced.classes is None
     images = pl.Data.from_arrays(np.zeros((3, 4, 5), np.uint8))
     assert images.shape == (4, 5, 1) and images.targets() is None
+    volumes = pl.Data.from_arrays(np.arange(120.0).reshape(3, 2, 4, 5, 1))
+    assert volumes.shape == (2, 4, 5, 1) and volumes.features()[2, 1, 3, 4, 0] == 119
 
 
 def test_tables_of_pandas_are_taken_as_they_are() -> None:

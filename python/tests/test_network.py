@@ -34,6 +34,8 @@ def test_a_network_is_read_from_a_job_file(elsewhere) -> None:
         (lambda: pl.Network([pl.layers.dense(0), pl.layers.output(2)], input=pl.feed_forward(2)), "layer 0 (dense)"),
         (lambda: pl.Network([pl.layers.dense(3)], input=pl.feed_forward(2)), "output"),
         (lambda: pl.Network([{"dnse": {}}], input=pl.feed_forward(2)), "did you mean `dense`"),
+        (lambda: small(weight_noise={"drop_connect": {"rate": 1.0}}), "less than 1, found 1"),
+        (lambda: pl.Network(pl.layers.cdbn([4, 4], [[3, 3]], 10), input=pl.image(8, 8)), "a kernel for each of its 2 `filters`, found 1"),
     ],
 )
 def test_what_is_wrong_with_a_network_is_said_when_it_is_made(make, told) -> None:
@@ -45,6 +47,74 @@ def test_what_is_wrong_with_a_network_is_said_when_it_is_made(make, told) -> Non
 def test_every_kind_of_layer_has_a_builder() -> None:
     missing = [kind for kind in pl._native.LAYER_KINDS if kind != "custom" and not hasattr(pl.layers, kind)]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("layers", "input", "count"),
+    [
+        ([pl.layers.conv3d(3, [2, 3, 2])], pl.volume(4, 5, 4, 2), 72 + 3 + 81 * 2 + 2),
+        ([pl.layers.subsampling3d()], pl.volume(4, 5, 4, 2), 16 * 2 + 2),
+        ([pl.layers.subsampling3d("average", [2, 3, 2], stride=[1, 1, 1], padding="same")], pl.volume(4, 5, 4, 2), 160 * 2 + 2),
+        ([pl.layers.zero_padding3d([1, 0, 2, 1, 0, 2])], pl.volume(4, 5, 4, 2), 480 * 2 + 2),
+        ([pl.layers.cropping3d([1, 0, 1, 1, 0, 1])], pl.volume(4, 5, 4, 2), 54 * 2 + 2),
+        ([pl.layers.upsampling3d([2, 1, 3])], pl.volume(4, 5, 4, 2), 960 * 2 + 2),
+        ([pl.layers.locally_connected2d(3, [2, 3], stride=[2, 1])], pl.image(5, 6, 2), 8 * 12 * 3 + 3 + 24 * 2 + 2),
+        ([pl.layers.locally_connected1d(3, 2), pl.layers.last_time_step()], pl.sequence(5, 2), 4 * 4 * 3 + 3 + 3 * 2 + 2),
+        (
+            [pl.layers.space_to_batch(), pl.layers.conv2d(2, [2, 2]), pl.layers.batch_to_space()],
+            pl.image(6, 4, 3),
+            24 + 2 + 16 * 2 + 2,
+        ),
+        ([pl.layers.convolutional_rbm(4, [3, 3], sparsity={"target": 0.05})], pl.image(8, 8), 36 + 4 + 1 + 36 * 2 + 2),
+        ([pl.layers.rbm(6, sparsity={"target": 0.1, "cost": 0.5})], pl.feed_forward(5), 30 + 6 + 5 + 6 * 2 + 2),
+    ],
+)
+def test_layers_are_built_with_their_shapes(layers, input, count) -> None:
+    network = pl.Network([*layers, pl.layers.output(2)], input=input)
+    assert network.parameter_count == count
+    assert pl.Network.from_json(network.to_json()) == network
+
+
+def test_a_network_that_is_known_by_a_name_is_the_list_that_it_stands_for() -> None:
+    sparsity = {"target": 0.05, "cost": 2.0}
+    cdbn = pl.layers.cdbn([4, 6], [[3, 3], [2, 2]], 10, hidden=[12], visible="gaussian", sparsity=sparsity)
+    layers = [
+        pl.layers.convolutional_rbm(4, [3, 3], visible="gaussian", sparsity=sparsity),
+        pl.layers.convolutional_rbm(6, [2, 2], sparsity=sparsity),
+        pl.layers.rbm(12),
+        pl.layers.output(10),
+    ]
+    assert pl.Network(cdbn, input=pl.image(8, 8)) == pl.Network(layers, input=pl.image(8, 8))
+    dbn = [pl.layers.rbm(24, visible="gaussian"), pl.layers.rbm(12), pl.layers.output(10)]
+    rows = pl.feed_forward(64)
+    assert pl.Network(pl.layers.dbn([24, 12], 10, visible="gaussian"), input=rows) == pl.Network(dbn, input=rows)
+    encoder = pl.layers.autoencoder(24, corruption=0.2, loss="binary_cross_entropy", activation="sigmoid")
+    assert pl.Network(pl.layers.sda([24], 10, corruption=0.2), input=rows) == pl.Network([encoder, pl.layers.output(10)], input=rows)
+
+
+def test_weights_are_disturbed_and_rates_rise_to_other_schedules() -> None:
+    falling = {"step": {"initial": 0.02, "decay": 0.5, "every": 100}}
+    network = small(updater=pl.adam(pl.ramp(falling, 20)), weight_noise={"drop_connect": {"rate": 0.1}}, seed=1)
+    told = network.to_dict()
+    assert told["weight_noise"]["drop_connect"]["rate"] == pytest.approx(0.1)
+    rate = told["updater"]["adam"]["learning_rate"]["ramp"]
+    assert (rate["steps"], rate["value"]["step"]["every"]) == (20, 100)
+    outcome = pl.Trainer(network, epochs=6, batch=32).fit("digits:train", "digits:test")
+    assert outcome.scores is not None and outcome.scores["accuracy"] > 0.85
+    with pytest.raises(pl.SettingError, match="weight_noise"):
+        pl.Network([pl.layers.prelu(weight_noise={"added": {"deviation": 0.1}}), pl.layers.output(2)], input=pl.feed_forward(3))
+
+
+def test_volumes_are_told_apart() -> None:
+    draw = np.random.default_rng(4)
+    x = draw.normal(size=(240, 3, 4, 4, 1)).astype(np.float32)
+    # Whether there is more in the first image than in the last.
+    y = x[:, 0].sum(axis=(1, 2, 3)) > x[:, 2].sum(axis=(1, 2, 3))
+    layers = [pl.layers.conv3d(4, [1, 2, 2], activation="tanh"), pl.layers.output(2)]
+    network = pl.Network(layers, input=pl.volume(3, 4, 4), seed=1, updater=pl.adam(0.01))
+    model = pl.Trainer(network, epochs=40, batch=20).fit((x, y)).model
+    assert model.evaluate((x, y))["accuracy"] > 0.95
+    assert (model.outputs(x).argmax(axis=1) == y).mean() > 0.95
 
 
 def test_a_graph_with_two_inputs_and_two_ends_learns() -> None:
@@ -101,3 +171,13 @@ def test_layers_are_pretrained_before_the_network_learns() -> None:
     outcome = trainer.fit("digits:train", "digits:test")
     assert [event["layer"] for event in told if event["event"] == "phase_ended"] == ["0", "1"]
     assert outcome.scores is not None and outcome.scores["accuracy"] > 0.85
+
+
+def test_machines_over_images_are_pretrained_too() -> None:
+    layers = pl.layers.cdbn([8], [[3, 3]], 10, sparsity={"target": 0.1})
+    network = pl.Network(layers, input=pl.image(8, 8), updater=pl.adam(0.01), seed=3)
+    told = []
+    trainer = pl.Trainer(network, epochs=20, batch=32, pretrain={"epochs": 2, "learning_rate": 0.001}, callbacks=[told.append])
+    outcome = trainer.fit("digits:train", "digits:test")
+    assert [event["layer"] for event in told if event["event"] == "phase_ended"] == ["0"]
+    assert outcome.scores is not None and outcome.scores["accuracy"] > 0.8
