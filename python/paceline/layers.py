@@ -6,7 +6,7 @@ Each takes the settings of its kind and those that every layer has (`activation`
 A layer follows the one before it in the list. `after` names what it follows instead, one layer or input or several: then a network is
 a graph, and layers that take one value take several side by side.
 
-`dbn`, `cdbn` and `sda` are no layers: each stands for a whole list of them.
+`dbn`, `cdbn`, `sda` and `semantic_hashing` are no layers: each stands for a whole list of them.
 """
 
 from __future__ import annotations
@@ -237,6 +237,16 @@ def vae(units: int, **settings: Any) -> Layer:
     return _layer("vae", settings, units=units)
 
 
+def decoder(of: str, **settings: Any) -> Layer:
+    """What is hidden in the `rbm` or `autoencoder` of this name told back through its own weights."""
+    return _layer("decoder", settings, of=of)
+
+
+def reconstruction(after: Sequence[str], **settings: Any) -> Layer:
+    """An end that needs no targets: the first of two values is held against the second; `loss`, `activation`."""
+    return _layer("reconstruction", settings, after=list(after))
+
+
 def simple_rnn(units: int, **settings: Any) -> Layer:
     """A recurrence over the steps of a sequence; also `truncate`, `bidirectional`."""
     return _layer("simple_rnn", settings, units=units)
@@ -338,7 +348,7 @@ def upsampling1d(size: int = 2, **settings: Any) -> Layer:
 
 
 def output(units: int, **settings: Any) -> Layer:
-    """A dense layer with a loss; without `activation` and `loss` it has those that suit the task."""
+    """A dense layer with a loss; without `activation` and `loss` it has those that suit the task. Also `centre_loss`."""
     return _layer("output", settings, units=units)
 
 
@@ -363,6 +373,11 @@ def cdbn(filters: Sequence[int], kernels: Sequence[Sequence[int]], outputs: int,
 def sda(hidden: Sequence[int], outputs: int, **settings: Any) -> NamedNetwork:
     """Stacked denoising autoencoders: an `autoencoder` for each number of units in `hidden`, and an `output`; also `corruption`."""
     return _layer("sda", settings, hidden=list(hidden), outputs=outputs)
+
+
+def semantic_hashing(hidden: Sequence[int], code: int, **settings: Any) -> NamedNetwork:
+    """An `rbm` for each number of units in `hidden`, one of `code` units, and the way back through them; also `noise`, `k`."""
+    return _layer("semantic_hashing", settings, hidden=list(hidden), code=code)
 
 
 def _layer(kind: str, settings: Mapping[str, Any], **own: Any) -> Layer:

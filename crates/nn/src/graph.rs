@@ -56,6 +56,8 @@ pub(crate) enum ForceKind {
     Energy { unit: Unit, sign: f32 },
     /// Of units that shall be on this often: what they are on average beyond it, times what that costs.
     Sparse { unit: Unit, target: f32, cost: f32 },
+    /// Of distances to the centres of all classes: that to the own one shall be small, and counts this much in the loss.
+    OfClass { lambda: f32 },
     /// Of means that shall be 0: half of their squares, which count in the loss.
     PriorMean,
     /// Of logarithms of variances that shall be 1: ½ (σ² − 1 − ln σ²), which count in the loss.

@@ -113,6 +113,10 @@ pub(crate) enum Op {
     PRelu,
     /// A weight and a bias for every number.
     Weigh,
+    /// Half of the squared distances to points, which go so many times as far as their slopes say.
+    Centres {
+        strength: f32,
+    },
     Transposed(Transposed),
     /// y = x Wᵀ, with the weights of a dense operation from `outputs` to `inputs`.
     TiedDense {

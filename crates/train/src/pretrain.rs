@@ -42,7 +42,7 @@ pub struct Phase {
 }
 
 /// Settings of layers that may be otherwise while they are pretrained.
-const OF_LAYERS: [&str; 9] = [
+const OF_LAYERS: [&str; 10] = [
     "updater",
     "bias_updater",
     "learning_rate",
@@ -52,6 +52,7 @@ const OF_LAYERS: [&str; 9] = [
     "dropout",
     "gradient_normalisation",
     "constraints",
+    "weight_noise",
 ];
 const OF_PHASES: [&str; 3] = ["train", "epochs", "batch"];
 

@@ -38,6 +38,12 @@ impl NetworkConfig {
                         return refuse("loss", problem);
                     }
                 }
+                LayerConfig::Reconstruction(layer) => {
+                    let activation = *layer.settings.activation.get_or_insert(activation_before(&layer.loss));
+                    if let Some(problem) = misfit(activation, Some(&layer.loss), None) {
+                        return refuse("reconstruction", problem);
+                    }
+                }
                 _ => {}
             }
         }

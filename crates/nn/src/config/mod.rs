@@ -21,5 +21,5 @@ pub(crate) use ending::{Assumed, activation_before, gives_probabilities};
 pub use layer::*;
 pub use network::{InputConfig, NetworkConfig};
 pub use settings::Settings;
-pub use stack::{ConvolutionalDeepBeliefNet, DeepBeliefNet, StackedAutoEncoder};
+pub use stack::{ConvolutionalDeepBeliefNet, DeepBeliefNet, SemanticHashing, StackedAutoEncoder};
 pub use wording::{explain, nearest};

@@ -38,7 +38,7 @@ pub struct InputConfig {
 }
 
 /// What the input of a network is called that has only one.
-const ONLY_INPUT: &str = "input";
+pub(super) const ONLY_INPUT: &str = "input";
 
 /// What a table of a network holds besides the settings.
 #[derive(Serialize, Deserialize)]

@@ -3,8 +3,12 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::network::ONLY_INPUT;
 use super::wording::{explain, nearest};
-use super::{AutoEncoder, ConvolutionalRbm, Hidden, LayerConfig, Output, Rbm, Sparsity, Visible};
+use super::{
+    ActivationLayer, AutoEncoder, ConvolutionalRbm, Decoder, GaussianNoise, Hidden, LayerConfig, Output, Rbm,
+    Reconstruction, Sparsity, Visible,
+};
 use crate::{Activation, Error, Loss};
 
 /// A deep belief net (Hinton, Osindero and Teh 2006): Boltzmann machines on top of each other, and an output.
@@ -69,6 +73,59 @@ pub struct StackedAutoEncoder {
     pub corruption: f32,
 }
 
+/// Codes of a few bits for what goes in, alike for what is alike (Salakhutdinov and Hinton 2007): Boltzmann machines on top of each
+/// other, and the way back through the same weights. Noise drives the units of the code to one of both ends.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SemanticHashing {
+    /// Hidden units of each machine below the code, first to last.
+    pub hidden: Vec<usize>,
+    /// Units of the code.
+    pub code: usize,
+    /// Deviation of the normal numbers that are added to what the units of the code are given, while all learns.
+    #[serde(default = "four")]
+    pub noise: f32,
+    /// Steps of sampling.
+    #[serde(default = "one")]
+    pub k: usize,
+}
+
+impl SemanticHashing {
+    /// A code of so many units above layers of these sizes.
+    pub fn new(hidden: impl Into<Vec<usize>>, code: usize) -> Self {
+        Self { hidden: hidden.into(), code, noise: four(), k: one() }
+    }
+
+    /// Deviation of what is added to what the units of the code are given.
+    #[must_use]
+    pub fn noise(mut self, noise: f32) -> Self {
+        self.noise = noise;
+        self
+    }
+
+    /// The layers that it stands for; the one before the first `decoder` gives the code.
+    pub fn layers(&self) -> Vec<LayerConfig> {
+        let machine = |units: usize| Rbm::new(units).k(self.k);
+        let mut layers: Vec<LayerConfig> = self.hidden.iter().map(|units| machine(*units).into()).collect();
+        let code = layers.len();
+        layers.push(machine(self.code).activation(Activation::Identity).into());
+        layers.push(GaussianNoise::new(self.noise).into());
+        layers.push(ActivationLayer::new(Activation::Sigmoid).into());
+        for of in (0..=code).rev() {
+            // The end has an activation of its own.
+            let activation = if of == 0 { Activation::Identity } else { Activation::Sigmoid };
+            layers.push(Decoder::new(of.to_string()).activation(activation).into());
+        }
+        let given_back = (layers.len() - 1).to_string();
+        layers.push(Reconstruction::new(Loss::BinaryCrossEntropy).after([&given_back[..], ONLY_INPUT]).into());
+        layers
+    }
+}
+
+fn four() -> f32 {
+    4.0
+}
+
 fn one() -> usize {
     1
 }
@@ -82,7 +139,7 @@ fn third() -> f32 {
 }
 
 /// The names of networks, as in files.
-const NAMES: [&str; 3] = ["dbn", "cdbn", "sda"];
+const NAMES: [&str; 4] = ["dbn", "cdbn", "sda", "semantic_hashing"];
 
 impl DeepBeliefNet {
     /// Binary units in layers of these sizes.
@@ -223,6 +280,7 @@ pub(super) fn spelt_out(layers: &Value) -> Result<Option<Vec<LayerConfig>>, Erro
         "dbn" => serde_json::from_value(settings).map(|net: DeepBeliefNet| net.layers()),
         "cdbn" => serde_json::from_value(settings).map(|net: ConvolutionalDeepBeliefNet| net.layers()),
         "sda" => serde_json::from_value(settings).map(|net: StackedAutoEncoder| net.layers()),
+        "semantic_hashing" => serde_json::from_value(settings).map(|net: SemanticHashing| net.layers()),
         _ => {
             let hint = nearest(name, NAMES);
             let known = || format!("expected a list, or one of {}", NAMES.join(", "));

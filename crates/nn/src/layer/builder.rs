@@ -360,12 +360,18 @@ impl<'a> Builder<'a> {
         if self.graph.heads.is_empty() {
             return Err(Error::Incomplete("an `output` or `loss` layer at its end"));
         }
+        if self.graph.heads.len() > 1 && self.graph.forces.iter().any(|f| matches!(f.kind, ForceKind::OfClass { .. })) {
+            return Err(self.wrong("`centre_loss` is for networks with one end".into()));
+        }
         self.graph.heads.sort_by_key(|head| head.layer);
         let layers = self.built.into_iter().flatten().map(|(info, _)| info).collect();
         let network = Network::from_parts(config, layers, self.parameters, self.running, self.graph);
         if network.config().optimiser.searches() {
             if network.graph.forces.iter().any(|force| matches!(force.kind, ForceKind::Energy { .. })) {
                 return Err(Error::not_for_searches("contrastive divergence of an `rbm`"));
+            }
+            if network.graph.forces.iter().any(|force| matches!(force.kind, ForceKind::OfClass { .. })) {
+                return Err(Error::not_for_searches("centre_loss"));
             }
             for segment in network.segments().segments() {
                 let GradientNormalisation::None = segment.normalisation else {
@@ -431,6 +437,36 @@ impl<'a> Builder<'a> {
         range
     }
 
+    /// The parameters of a layer that is there already, by its name, and the shape of what goes into it.
+    pub(super) fn parameters_of<const N: usize>(
+        &mut self,
+        layer: &str,
+        names: [&str; N],
+    ) -> Option<([Range<usize>; N], Shape)> {
+        let input = self.built.iter().flatten().find(|(info, _)| info.name == layer)?.0.input;
+        let mut found = [(); N].map(|()| 0..0);
+        for (range, name) in found.iter_mut().zip(names) {
+            *range = self.parameters.iter().find(|(p, _)| p.name == format!("{layer}.{name}"))?.0.range.clone();
+        }
+        Some((found, input))
+    }
+
+    /// Lets biases of what is visible be learned outside of pretraining, too, as other biases are.
+    pub(super) fn learn_visible_bias(&mut self, range: &Range<usize>) {
+        let layer = self.parameters.iter().find(|(p, _)| p.range == *range).map(|(p, _)| p.layer);
+        let Some(layer) = layer.filter(|_| self.config.pretrains.is_none()) else { return };
+        let settings = self.config.layers[layer].settings().or(&self.config.defaults);
+        let (updater, learning_rate) = match settings.bias_updater {
+            Some(own) => (own, None),
+            None => (settings.updater.unwrap_or_default(), settings.learning_rate),
+        };
+        if settings.frozen != Some(true)
+            && let Some((_, segment)) = self.parameters.iter_mut().find(|(p, _)| p.range == *range)
+        {
+            (segment.updater, segment.learning_rate) = (updater, learning_rate);
+        }
+    }
+
     /// How many parameters were asked for so far.
     pub(super) fn asked(&self) -> usize {
         self.parameters.len()
@@ -452,6 +488,18 @@ impl<'a> Builder<'a> {
     /// Asks for trained numbers that start alike and know no decay.
     pub(super) fn constant(&mut self, name: &str, count: usize, value: f32) -> Range<usize> {
         self.parameter(name, vec![count], Start::Constant(value), false)
+    }
+
+    /// Asks for points, so many of so many numbers, that start at 0 and go this part of the way that their gradient says.
+    pub(super) fn points(&mut self, name: &str, [count, size]: [usize; 2], step: f32) -> Range<usize> {
+        let range = self.parameter(name, vec![count, size], Start::Constant(0.0), false);
+        if !self.is_frozen()
+            && let Some((_, segment)) = self.parameters.last_mut()
+        {
+            (segment.updater, segment.learning_rate) = (Updater::Sgd { learning_rate: f64::from(step).into() }, None);
+            segment.normalisation = GradientNormalisation::None;
+        }
+        range
     }
 
     fn parameter(&mut self, name: &str, shape: Vec<usize>, start: Start, weights: bool) -> Range<usize> {
@@ -559,6 +607,11 @@ impl<'a> Builder<'a> {
         self.config.pretrains == Some(self.index)
     }
 
+    /// Whether some layer learns from what goes into it, and no end is judged.
+    pub(super) fn pretrains(&self) -> bool {
+        self.config.pretrains.is_some()
+    }
+
     /// Says whether nothing is learned by the operations that come next.
     pub(super) fn taken_as_given(&mut self, is_given: bool) {
         self.is_given = is_given;
@@ -656,7 +709,9 @@ impl<'a> Builder<'a> {
         registry: &Registry,
     ) -> Result<(), Error> {
         let head = self.head(loss, weight, Some(value), registry)?;
-        self.graph.heads.push(head);
+        if self.config.pretrains.is_none() || self.is_pretrained() {
+            self.graph.heads.push(head);
+        }
         Ok(())
     }
 

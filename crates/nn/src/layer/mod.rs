@@ -7,6 +7,7 @@ mod batch_norm;
 mod builder;
 mod conv2d;
 mod custom;
+mod decoder;
 mod dense;
 mod dropout;
 mod global_pooling;
@@ -120,6 +121,8 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Cropping1d(layer) => sequence::cropping(layer, &mut builder)?,
             LayerConfig::Upsampling1d(layer) => sequence::upsampling(layer, &mut builder)?,
             LayerConfig::Vae(layer) => pretrained::variational(layer, registry, &mut builder)?,
+            LayerConfig::Decoder(layer) => decoder::build(layer, &mut builder)?,
+            LayerConfig::Reconstruction(layer) => decoder::judge(layer, registry, &mut builder)?,
             LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
             LayerConfig::ElementWiseMultiplication(layer) => {
                 own_weights::element_wise_multiplication(layer, &mut builder)?;

@@ -1,6 +1,6 @@
 //! Slopes that values are given besides those of the heads.
 
-use paceline_model::Batch;
+use paceline_model::{Batch, Targets};
 
 use crate::Real;
 use crate::graph::ForceKind;
@@ -23,6 +23,14 @@ pub(crate) fn push<R: Real>(kind: ForceKind, batch: &Batch, z: &[R], dz: &mut [R
                 let (target, factor) = (R::of(f64::from(target)), R::of(weight * f64::from(cost)));
                 dz.iter_mut().for_each(|dz| *dz = (*dz - target) * factor);
             }
+            ForceKind::OfClass { lambda } => {
+                let factor = weight * f64::from(lambda);
+                for (class, (z, dz)) in z.iter().zip(dz).enumerate() {
+                    let part = factor * part_of_class(batch, row, class, width);
+                    *dz = R::of(part);
+                    sum += part * z.to_f64();
+                }
+            }
             ForceKind::PriorMean => {
                 for (z, dz) in z.iter().zip(dz) {
                     *dz = R::of(weight) * *z;
@@ -38,4 +46,18 @@ pub(crate) fn push<R: Real>(kind: ForceKind, batch: &Batch, z: &[R], dz: &mut [R
         }
     }
     sum
+}
+
+/// How much of an example belongs to a class: all or nothing, unless its target is shares of several.
+fn part_of_class(batch: &Batch, row: usize, class: usize, classes: usize) -> f64 {
+    let is_of = |own: usize| if own == class { 1.0 } else { 0.0 };
+    match &batch.targets {
+        Targets::None => 0.0,
+        Targets::Classes(own) => is_of(own[row] as usize),
+        Targets::Values { width, values } => match &values[row * width..][..*width] {
+            // One output tells two classes apart.
+            [second] if classes == 2 => f64::from(if class == 1 { *second } else { 1.0 - second }),
+            parts => f64::from(parts[class]),
+        },
+    }
 }

@@ -9,6 +9,7 @@ mod attending;
 mod attention;
 mod batch_norm;
 mod blocks;
+mod centres;
 mod convolution;
 mod custom;
 mod dense;
@@ -126,7 +127,9 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::Embedding { .. }
         | Op::Latent
         | Op::LayerNorm { .. } => Needs { keeps_x: true, ..Needs::default() },
-        Op::PRelu | Op::Weigh | Op::Transposed(_) | Op::TiedDense { .. } => Needs { keeps_x: true, ..Needs::default() },
+        Op::PRelu | Op::Weigh | Op::Centres { .. } | Op::Transposed(_) | Op::TiedDense { .. } => {
+            Needs { keeps_x: true, ..Needs::default() }
+        }
     };
     needs.keeps_y |= node.activation != Activation::Identity;
     needs
@@ -174,6 +177,7 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::Resize(resize) => resizing::forward(resize, pass),
         Op::PRelu => prelu::forward(pass),
         Op::Weigh => weigh::forward(pass),
+        Op::Centres { .. } => centres::forward(pass),
         Op::Transposed(op) => transposed::forward(op, pass),
         Op::TiedDense { inputs, outputs } => tied_dense::forward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::forward(pass),
@@ -239,6 +243,7 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::Resize(resize) => resizing::backward(resize, pass),
         Op::PRelu => prelu::backward(pass),
         Op::Weigh => weigh::backward(pass),
+        Op::Centres { strength } => centres::backward(*strength, pass),
         Op::Transposed(op) => transposed::backward(op, pass),
         Op::TiedDense { inputs, outputs } => tied_dense::backward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::backward(pass),

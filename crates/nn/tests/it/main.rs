@@ -1,7 +1,9 @@
 //! Integration tests of the engine, in one binary.
 
+mod centre_loss;
 mod conformance;
 mod convolutional_rbm;
+mod decoding;
 mod factors;
 mod freezing;
 mod gradient_check;

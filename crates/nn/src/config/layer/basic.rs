@@ -110,9 +110,54 @@ pub struct Output {
     /// What its loss counts, where a network has several ends.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub loss_weight: f32,
+    /// Pulls what comes in towards the centre of its class.
+    #[serde(default, alias = "center_loss", skip_serializing_if = "Option::is_none")]
+    pub centre_loss: Option<CentreLoss>,
     /// What every layer may have.
     #[serde(skip)]
     pub settings: Settings,
+}
+
+/// Half of the squared distance between what comes into an output and the centre of its class, beside the loss of the output:
+/// it makes examples of a class alike (Wen et al. 2016).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CentreLoss {
+    /// How far a centre moves in a step towards the examples of its class, from 0 to 1, when all classes are as frequent.
+    #[serde(default = "step_of_centres")]
+    pub alpha: f32,
+    /// What it counts beside the loss of the output.
+    #[serde(default = "pull_of_centres")]
+    pub lambda: f32,
+}
+
+fn step_of_centres() -> f32 {
+    0.05
+}
+
+fn pull_of_centres() -> f32 {
+    2e-4
+}
+
+impl Default for CentreLoss {
+    fn default() -> Self {
+        Self { alpha: step_of_centres(), lambda: pull_of_centres() }
+    }
+}
+
+impl CentreLoss {
+    /// With this step of the centres, and this weight beside the loss of the output.
+    pub fn new(alpha: f32, lambda: f32) -> Self {
+        Self { alpha, lambda }
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
+        let Self { alpha, lambda } = *self;
+        if !(alpha > 0.0 && alpha <= 1.0) {
+            return Some(format!("`centre_loss.alpha` must be above 0 and at most 1, found {alpha}"));
+        }
+        (!(lambda > 0.0 && lambda.is_finite())).then(|| format!("`centre_loss.lambda` must be above 0, found {lambda}"))
+    }
 }
 
 /// A loss alone: what comes in is judged, after the activation.
@@ -193,11 +238,18 @@ impl Output {
     /// So many outputs, with the activation and the loss that suit the task: cross-entropy for classes, after softmax or, for
     /// one output, sigmoid; the mean squared error for numbers.
     pub fn by_task(units: usize) -> Self {
-        Self { units, bias: true, loss: None, loss_weight: 1.0, settings: Settings::default() }
+        Self { units, bias: true, loss: None, loss_weight: 1.0, centre_loss: None, settings: Settings::default() }
     }
 }
 
 impl Output {
+    /// Pulls what comes in towards the centre of its class.
+    #[must_use]
+    pub fn centre_loss(mut self, centre_loss: CentreLoss) -> Self {
+        self.centre_loss = Some(centre_loss);
+        self
+    }
+
     /// What its loss counts, where a network has several ends.
     #[must_use]
     pub fn loss_weight(mut self, weight: f32) -> Self {

@@ -15,7 +15,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-pub use basic::{ActivationLayer, BatchNorm, Dense, Dropout, ElementWiseMultiplication, LossLayer, Output, PRelu};
+pub use basic::{
+    ActivationLayer, BatchNorm, CentreLoss, Dense, Dropout, ElementWiseMultiplication, LossLayer, Output, PRelu,
+};
 pub use custom::CustomConfig;
 pub use image::{
     Conv2d, Conv2dTransposed, DepthwiseConv2d, GlobalPooling, LocalResponseNormalisation, Padding, Pool,
@@ -27,7 +29,7 @@ pub use joining::{
 
 pub use local::{LocallyConnected1d, LocallyConnected2d};
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
-pub use pretrained::{AutoEncoder, ConvolutionalRbm, Hidden, Rbm, Sparsity, Vae, Visible};
+pub use pretrained::{AutoEncoder, ConvolutionalRbm, Decoder, Hidden, Rbm, Reconstruction, Sparsity, Vae, Visible};
 pub use resizing::{BatchToSpace, Cropping2d, SpaceToBatch, SpaceToDepth, Upsampling2d};
 pub use sequence::{
     Attention, Conv1d, Cropping1d, Directions, Embedding, Gru, LastTimeStep, LayerNorm, LearnedSelfAttention, Lstm,
@@ -137,6 +139,10 @@ pub enum LayerConfig {
     AutoEncoder(AutoEncoder),
     /// A variational autoencoder.
     Vae(Vae),
+    /// What is hidden in another layer told back.
+    Decoder(Decoder),
+    /// An end that is judged by what went in.
+    Reconstruction(Reconstruction),
     /// A recurrence.
     SimpleRnn(SimpleRnn),
     /// Long short-term memory.
@@ -305,6 +311,8 @@ kinds! {
     "convolutional_rbm", ConvolutionalRbm, ConvolutionalRbm;
     "autoencoder", AutoEncoder, AutoEncoder;
     "vae", Vae, Vae;
+    "decoder", Decoder, Decoder;
+    "reconstruction", Reconstruction, Reconstruction;
     "simple_rnn", SimpleRnn, SimpleRnn;
     "lstm", Lstm, Lstm;
     "gru", Gru, Gru;
@@ -362,7 +370,7 @@ impl LayerConfig {
 
     /// Whether a network ends there.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self, LayerConfig::Output(_) | LayerConfig::Loss(_))
+        matches!(self, LayerConfig::Output(_) | LayerConfig::Loss(_) | LayerConfig::Reconstruction(_))
     }
 
     /// Whether it takes several values as they are; others take them side by side.
@@ -375,6 +383,7 @@ impl LayerConfig {
                 | LayerConfig::L2Distance(_)
                 | LayerConfig::RepeatVector(_)
                 | LayerConfig::Attention(_)
+                | LayerConfig::Reconstruction(_)
         )
     }
 
@@ -463,9 +472,11 @@ impl LayerConfig {
             ],
             // What has `function` needs no second word for it.
             LayerConfig::Activation(ActivationLayer { function: Some(_), .. }) => OF_ALL,
-            LayerConfig::BatchNorm(_) | LayerConfig::Activation(_) | LayerConfig::Loss(_) => {
-                &["name", "after", "dropout", "frozen", "activation"]
-            }
+            LayerConfig::BatchNorm(_)
+            | LayerConfig::Activation(_)
+            | LayerConfig::Loss(_)
+            | LayerConfig::Decoder(_)
+            | LayerConfig::Reconstruction(_) => &["name", "after", "dropout", "frozen", "activation"],
             LayerConfig::Dropout(_)
             | LayerConfig::SpatialDropout(_)
             | LayerConfig::GaussianDropout(_)

@@ -180,6 +180,58 @@ impl Vae {
     }
 }
 
+/// What is hidden in a layer told back by its own weights: those of an `rbm` or an `autoencoder`, the other way round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decoder {
+    /// The name of that layer.
+    pub of: String,
+    /// What every layer may have; what is said of weights is said where they are.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+impl Decoder {
+    /// Of the layer with this name.
+    pub fn new(of: impl Into<String>) -> Self {
+        Self { of: of.into(), settings: Settings::default() }
+    }
+}
+
+/// The end of a network that gives back what went in: the first of two values is judged by the second, and no targets are needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reconstruction {
+    /// What it is judged by.
+    #[serde(default = "chances", deserialize_with = "table::required")]
+    pub loss: Loss,
+    /// What it counts, where a network has several ends.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub loss_weight: f32,
+    /// What every layer may have.
+    #[serde(skip)]
+    pub settings: Settings,
+}
+
+impl Reconstruction {
+    /// Judged by this loss.
+    pub fn new(loss: Loss) -> Self {
+        Self { loss, loss_weight: 1.0, settings: Settings::default() }
+    }
+
+    /// What it counts, where a network has several ends.
+    #[must_use]
+    pub fn loss_weight(mut self, weight: f32) -> Self {
+        self.loss_weight = weight;
+        self
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_whole(value: &f32) -> bool {
+    *value == 1.0
+}
+
 fn one() -> usize {
     1
 }
