@@ -352,6 +352,26 @@ def output(units: int, **settings: Any) -> Layer:
     return _layer("output", settings, units=units)
 
 
+def yolo2_output(boxes: Sequence[Sequence[float]], **settings: Any) -> Layer:
+    """Finds things in images: a grid of cells, each with boxes of these widths and heights; also `coordinates`, `no_object`."""
+    return _layer("yolo2_output", settings, boxes=[list(box) for box in boxes])
+
+
+def primary_capsules(capsules: int, size: int, **settings: Any) -> Layer:
+    """The capsules of an image, so many of so many numbers at every place; also `kernel`, `stride`, `padding`."""
+    return _layer("primary_capsules", settings, capsules=capsules, size=size)
+
+
+def capsules(capsules: int, size: int, **settings: Any) -> Layer:
+    """Capsules that those before them agree on; also `routings`, `bias`."""
+    return _layer("capsules", settings, capsules=capsules, size=size)
+
+
+def capsule_strength(**settings: Any) -> Layer:
+    """The length of every capsule."""
+    return _layer("capsule_strength", settings)
+
+
 def loss(**settings: Any) -> Layer:
     """Judges what comes in as it is; `loss`, `activation`."""
     return _layer("loss", settings)

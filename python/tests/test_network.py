@@ -121,6 +121,60 @@ def test_volumes_are_told_apart() -> None:
     assert (model.outputs(x).argmax(axis=1) == y).mean() > 0.95
 
 
+def test_things_in_images_are_found() -> None:
+    draw = np.random.default_rng(2)
+    x, y = np.zeros((400, 8, 8, 1), np.float32), np.zeros((400, 4, 4, 5), np.float32)
+    for image, target in zip(x, y, strict=True):
+        # A square of 2 by 2 or 4 by 4 pixels; a cell is two of them.
+        side = int(draw.choice([2, 4]))
+        top, left = (int(corner) for corner in draw.integers(0, 9 - side, 2))
+        image[top : top + side, left : left + side] = 1
+        row, column = int((top + side / 2) / 2), int((left + side / 2) / 2)
+        target[row, column] = [left / 2, top / 2, (left + side) / 2, (top + side) / 2, 1]
+    y = y.reshape(400, -1)
+    layers = [
+        pl.layers.conv2d(16, [3, 3], stride=[2, 2], padding="same", activation="relu"),
+        pl.layers.conv2d(32, [3, 3], padding="same", activation="relu"),
+        pl.layers.conv2d(12, [1, 1]),
+        pl.layers.yolo2_output([[1, 1], [2, 2]]),
+    ]
+    network = pl.Network(layers, input=pl.image(8, 8), seed=1, updater=pl.adam(0.005))
+    model = pl.Trainer(network, epochs=60, batch=20).fit((x[:350], y[:350])).model
+    scores = model.evaluate((x[350:], y[350:]))
+    # All edges are 0 but those of one cell in sixteen, where they are 2 on average.
+    assert scores["mse"] < 0.05
+    boxes = model.outputs(x[350:]).reshape(50, 16, 2, 6)
+    sure = boxes[..., 4].max(axis=2).argmax(axis=1)
+    wanted = y[350:].reshape(50, 16, 5)[..., 4].argmax(axis=1)
+    assert (sure == wanted).mean() > 0.9
+
+
+def test_a_mixture_tells_how_targets_are_spread() -> None:
+    draw = np.random.default_rng(3)
+    x = draw.uniform(-1, 1, (600, 1)).astype(np.float32)
+    # Either 1 or −1, whatever goes in, and both with a deviation of a tenth: the mean says nothing.
+    y = (draw.choice([-1.0, 1.0], (600, 1)) + 0.1 * draw.normal(size=(600, 1))).astype(np.float32)
+    layers = [pl.layers.dense(8, activation="tanh"), pl.layers.output(6, loss={"mixture_density": {"gaussians": 2}})]
+    network = pl.Network(layers, input=pl.feed_forward(1), seed=1, updater=pl.adam(0.02))
+    model = pl.Trainer(network, epochs=60, batch=50).fit((x, y)).model
+    told = model.outputs(x)
+    assert sorted(np.sign(told[0, 4:])) == [-1, 1]
+    assert np.exp(told[:, 2:4]).mean() == pytest.approx(0.1, rel=0.5)
+    assert model.evaluate((x, y))["mse"] == pytest.approx(1.0, rel=0.2)
+
+
+def test_capsules_learn() -> None:
+    layers = [
+        pl.layers.primary_capsules(4, 4, kernel=[3, 3], stride=[2, 2]),
+        pl.layers.capsules(10, 8),
+        pl.layers.capsule_strength(),
+        pl.layers.loss(loss="mse"),
+    ]
+    network = pl.Network(layers, input=pl.image(8, 8), seed=1, updater=pl.adam(0.005))
+    outcome = pl.Trainer(network, epochs=4, batch=32).fit("digits:train", "digits:test")
+    assert outcome.scores is not None and outcome.scores["accuracy"] > 0.8
+
+
 def test_a_graph_with_two_inputs_and_two_ends_learns() -> None:
     layers = [
         pl.layers.dense(16, activation="tanh", after="left", name="l"),

@@ -486,6 +486,7 @@ fn bury<R: Real>(arena: &mut Flat<R>, plan: &Plan, moment: usize) {
 fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
     let bad = |what, expected: String, found: String| Err(Error::BadBatch { what, expected, found });
     let (inputs, outputs) = (network.input().len(), network.output().len());
+    let wanted = network.graph.targets(&network.graph.heads[0]);
     let rows = batch.examples();
     if rows == 0 {
         return bad("examples", "at least 1".into(), "0".into());
@@ -509,6 +510,7 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
     }
     match &batch.targets {
         Targets::None => Ok(()),
+        Targets::Classes(_) if wanted != outputs => bad("targets per example", wanted.to_string(), "1 class".into()),
         Targets::Classes(classes) if classes.len() != rows => {
             bad("classes", rows.to_string(), classes.len().to_string())
         }
@@ -523,8 +525,8 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
                 None => Ok(()),
             }
         }
-        Targets::Values { width, values } if *width != outputs || values.len() != rows * outputs => {
-            bad("targets per example", outputs.to_string(), width.to_string())
+        Targets::Values { width, values } if *width != wanted || values.len() != rows * wanted => {
+            bad("targets per example", wanted.to_string(), width.to_string())
         }
         Targets::Values { .. } => Ok(()),
     }
@@ -548,7 +550,7 @@ fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) ->
         let (classes, is_sequence) = shape.steps().map_or((shape.len(), false), |_| (shape.channels(), true));
         for (row, targets) in values.chunks_exact(width).enumerate() {
             let own = &targets[columns.range(width)];
-            if own.len() == shape.len() {
+            if own.len() == network.graph.targets(head) {
                 continue;
             }
             // A step without a target is not judged.

@@ -104,6 +104,12 @@ impl Graph {
         self.values.len() - 1
     }
 
+    /// Numbers of a target of a head.
+    pub(crate) fn targets(&self, head: &Head) -> usize {
+        let shape = self.values[head.value].shape;
+        head.loss.targets(shape).unwrap_or(shape.len())
+    }
+
     /// By head, where its targets are; nothing if there is only one, which has them all, unless it judges sequences.
     pub(crate) fn target_columns(&self) -> Vec<TargetColumns> {
         if let [only] = &self.heads[..]
@@ -115,7 +121,7 @@ impl Graph {
         let mut columns: Vec<TargetColumns> = (self.heads.iter())
             .map(|head| {
                 let shape = self.values[head.value].shape;
-                let (width, classes) = (shape.len(), shape.steps().unwrap_or(1));
+                let (width, classes) = (self.targets(head), shape.steps().unwrap_or(1));
                 full = full.end..full.end + width;
                 short = short.end..short.end + if head.loss.is_of_classes() { classes } else { width };
                 TargetColumns { full: full.clone(), short: short.clone(), short_row: 0 }

@@ -57,7 +57,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use filters::Filters;
 pub use gradient_normalisation::GradientNormalisation;
-pub use loss::{Loss, NamedLoss};
+pub use loss::{BoxLoss, Loss, NamedLoss};
 pub use model_file::{Array, ModelFile, ModelOnDisk, Numbers};
 pub use network::{LayerInfo, Network, OutputInfo, Parameter};
 pub use paceline_model::Flat;

@@ -1,8 +1,11 @@
+mod boxes;
+mod mixture;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Real;
+use crate::{Real, Shape};
 use crate::custom::{CustomLoss, LossFunction};
 
 /// What the outputs of a network are judged by.
@@ -53,8 +56,28 @@ pub enum Loss {
     Wasserstein,
     /// mean of exp(y₀ − y₁) over all pairs of an output whose target is 0 and one whose target is 1 (Zhang and Zhou 2006)
     MultiLabel,
+    /// −ln Σ π N(t; μ, σ) for a mixture of so many normal distributions: of each the share (after softmax), the logarithm of its
+    /// deviation, and as many means as there are targets; first all shares, then all deviations, then all means
+    MixtureDensity {
+        /// Distributions.
+        gaussians: usize,
+    },
+    /// Of boxes around things in an image; what a `yolo_output` is judged by.
+    Boxes(BoxLoss),
     /// A loss of another crate.
     Custom(NamedLoss),
+}
+
+/// How boxes around things are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoxLoss {
+    /// Boxes of a cell.
+    pub boxes: usize,
+    /// What places and sizes count.
+    pub coordinates: f32,
+    /// What sureness of boxes counts that answer for nothing.
+    pub no_object: f32,
 }
 
 /// A loss of another crate, by name until a [`crate::Registry`] has found it.
@@ -110,8 +133,41 @@ impl Loss {
         Loss::Custom(NamedLoss { name, found: Some(Arc::new(loss)) })
     }
 
+    /// Numbers of a target for outputs of this shape: most often one for every output. Nothing where no outputs of this shape can be
+    /// judged by it.
+    pub fn targets(&self, outputs: Shape) -> Option<usize> {
+        let steps = outputs.steps().unwrap_or(1);
+        match self {
+            Loss::MixtureDensity { gaussians } => {
+                mixture::targets(*gaussians, outputs.len() / steps).map(|targets| steps * targets)
+            }
+            Loss::Boxes(BoxLoss { boxes, .. }) => match outputs {
+                Shape::Image { height, width, channels } => {
+                    boxes::targets(*boxes, channels).map(|targets| height * width * targets)
+                }
+                _ => None,
+            },
+            _ => Some(outputs.len()),
+        }
+    }
+
+    /// What rows of outputs of this shape say of their targets, where they say it in other numbers than those.
+    pub fn told(&self, shape: Shape, outputs: &[f32]) -> Option<Vec<f32>> {
+        match (self, shape) {
+            (Loss::MixtureDensity { gaussians }, _) => {
+                let width = shape.len() / shape.steps().unwrap_or(1);
+                Some(outputs.chunks_exact(width).flat_map(|row| mixture::told(*gaussians, row)).collect())
+            }
+            (Loss::Boxes(BoxLoss { boxes, .. }), Shape::Image { height, width, .. }) => {
+                let rows = outputs.chunks_exact(shape.len());
+                Some(rows.flat_map(|row| boxes::told(*boxes, [height, width], row)).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it judges which of several classes was told, so that a target may be the number of one.
-    pub(crate) fn is_of_classes(&self) -> bool {
+    pub fn is_of_classes(&self) -> bool {
         matches!(self, Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::Hinge | Loss::SquaredHinge)
     }
 
@@ -194,6 +250,8 @@ impl Loss {
             }),
             Loss::Wasserstein => each(slope, &|t, y| (mean * t * y, mean * t)),
             Loss::MultiLabel => multi_label(target, output, slope),
+            Loss::MixtureDensity { gaussians } => mixture::row(*gaussians, target, output, slope),
+            Loss::Boxes(config) => boxes::row(*config, target, output, slope),
             Loss::Custom(NamedLoss { found, .. }) => {
                 let loss = found.as_deref().expect("a network resolves its losses when it is made");
                 R::custom_row(loss, target, output, slope)

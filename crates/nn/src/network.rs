@@ -187,7 +187,7 @@ impl Network {
         let columns = self.graph.target_columns();
         if columns.is_empty() {
             let all = 0..width;
-            return (width == self.output().len()).then(|| vec![all]);
+            return (width == self.graph.targets(&self.graph.heads[0])).then(|| vec![all]);
         }
         let (full, short) = TargetColumns::row_lengths(&columns);
         (width == full || width == short).then(|| columns.iter().map(|columns| columns.range(width)).collect())

@@ -113,6 +113,20 @@ pub(crate) enum Op {
     PRelu,
     /// A weight and a bias for every number.
     Weigh,
+    /// Capsules of so many numbers, made shorter than 1.
+    Squash {
+        size: usize,
+    },
+    /// The length of every capsule.
+    Lengths {
+        size: usize,
+    },
+    Capsules(Capsules),
+    /// Boxes of every cell from what a cell says of each: place and sureness by sigmoids, size by an exponential, a softmax of classes.
+    Boxes {
+        sizes: Arc<[[f32; 2]]>,
+        classes: usize,
+    },
     /// Half of the squared distances to points, which go so many times as far as their slopes say.
     Centres {
         strength: f32,
@@ -190,6 +204,18 @@ pub(crate) enum Op {
         filters: usize,
     },
     Gather(Gather),
+}
+
+/// Capsules that others agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capsules {
+    pub inputs: usize,
+    /// Numbers of a capsule that comes in.
+    pub features: usize,
+    pub outputs: usize,
+    /// Numbers of a capsule that comes out.
+    pub size: usize,
+    pub routings: usize,
 }
 
 /// Numbers in other places.

@@ -4,7 +4,7 @@ use std::fmt;
 use paceline_data::{Loader, LoaderOptions, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
 use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
-use paceline_nn::{Network, OutputInfo};
+use paceline_nn::{Network, OutputInfo, Shape};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -35,6 +35,8 @@ pub struct OutputScores {
     pub measures: Measures,
     /// Where its outputs are in a row of all, and its targets likewise.
     columns: [std::ops::Range<usize>; 2],
+    loss: paceline_nn::Loss,
+    shape: Shape,
     /// Steps, if it judges sequences: each that has a target is judged as an example is.
     steps: Option<usize>,
 }
@@ -168,8 +170,8 @@ impl Serialize for Measures {
 /// Collects scores batch by batch.
 pub struct Evaluator {
     scores: Scores,
-    /// The only end, if it judges sequences.
-    of_sequences: Option<OutputScores>,
+    /// The only end, if it judges sequences, or what it says of targets is told otherwise than they are.
+    apart: Option<OutputScores>,
     outputs: Vec<f32>,
 }
 
@@ -189,9 +191,9 @@ impl Evaluator {
             }
             _ => None,
         };
-        let of_sequences = if outputs.len() == 1 { outputs.pop() } else { None };
+        let apart = if outputs.len() == 1 { outputs.pop() } else { None };
         let scores = Scores { loss: Loss::default(), measures, roc, auc: None, outputs };
-        Some(Self { scores, of_sequences, outputs: Vec::new() })
+        Some(Self { scores, apart, outputs: Vec::new() })
     }
 
     /// Runs a model on one batch and judges what comes out.
@@ -215,7 +217,7 @@ impl Evaluator {
             several.iter_mut().for_each(|output| output.add(batch, outputs));
             return measures.clone_from(&several[0].measures);
         }
-        if let Some(only) = &mut self.of_sequences {
+        if let Some(only) = &mut self.apart {
             only.add(batch, outputs);
             return measures.clone_from(&only.measures);
         }
@@ -243,18 +245,21 @@ impl Evaluator {
 /// What is judged of each end, where a network has several, or one that judges sequences.
 fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
     let TargetShape::Values { names } = targets else { return Vec::new() };
-    let judges_sequences = network.outputs().any(|output| output.shape.steps().is_some());
-    let columns = network.targets_of(names.len()).filter(|columns| columns.len() > 1 || judges_sequences);
+    let is_row = |output: OutputInfo<'_>| output.shape.steps().is_none() && output.loss.told(output.shape, &[]).is_none();
+    let judges_rows = network.outputs().all(is_row);
+    let columns = network.targets_of(names.len()).filter(|columns| columns.len() > 1 || !judges_rows);
     let Some(columns) = columns else { return Vec::new() };
     let end = |(output, own): (OutputInfo<'_>, std::ops::Range<usize>)| {
         let steps = output.shape.steps();
-        let width = output.columns.len() / steps.unwrap_or(1);
-        let targets = match own.len() < output.columns.len() {
+        let all = output.loss.targets(output.shape).unwrap_or(output.columns.len());
+        let width = all / steps.unwrap_or(1);
+        let targets = match own.len() < all {
             true => TargetShape::Classes { names: Vec::new() },
             false => TargetShape::Values { names: names[own.clone()][..width].to_vec() },
         };
         let measures = Measures::of(&targets, width).expect("targets of a kind");
-        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own], steps }
+        let (loss, shape) = (output.loss.clone(), output.shape);
+        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own], loss, shape, steps }
     };
     network.outputs().zip(columns).map(end).collect()
 }
@@ -270,6 +275,9 @@ impl OutputScores {
             rows.chunks_exact(width).flat_map(|row| &row[own.clone()]).copied().collect()
         };
         let (mut outputs, mut wanted) = (columns(outputs, all, own), columns(values, *width, wanted));
+        if let Some(told) = self.loss.told(self.shape, &outputs) {
+            outputs = told;
+        }
         let mut weights = batch.weights.clone();
         if let Some(steps) = self.steps {
             keep_judged(steps * batch.examples(), &mut outputs, &mut wanted, &mut weights);

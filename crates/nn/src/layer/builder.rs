@@ -54,6 +54,17 @@ fn fill(graph: &mut Graph, raw: ValueId) -> ValueId {
     filled
 }
 
+/// Why a loss cannot judge outputs of a shape.
+fn misfit_of(loss: &Loss, shape: Shape) -> String {
+    match loss {
+        Loss::MixtureDensity { gaussians } => format!(
+            "`mixture_density` of {gaussians} distributions needs a multiple of {gaussians} outputs: for each distribution a share, a \
+             deviation, and as many means as there are targets; found {shape}"
+        ),
+        _ => format!("its loss cannot judge {shape}"),
+    }
+}
+
 /// Collects what the layers ask for, one after the other.
 pub(super) struct Builder<'a> {
     config: &'a NetworkConfig,
@@ -731,7 +742,10 @@ impl<'a> Builder<'a> {
         if self.copies() > 1 {
             return Err(self.wrong("what comes in was stacked: `unstack` it before it is judged".into()));
         }
-        let mask = self.mask().filter(|_| against.is_none());
+        let (shape, mask) = (self.shape, self.mask().filter(|_| against.is_none()));
+        if loss.targets(shape).is_none_or(|targets| against.is_some() && targets != shape.len()) {
+            return Err(self.wrong(misfit_of(&loss, shape)));
+        }
         Ok(Head { layer: self.index, value: self.value, loss, weight, against, mask })
     }
 

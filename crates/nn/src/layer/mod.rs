@@ -5,6 +5,7 @@ mod activation;
 mod attention;
 mod batch_norm;
 mod builder;
+mod capsules;
 mod conv2d;
 mod custom;
 mod decoder;
@@ -16,6 +17,7 @@ mod local;
 mod local_response_normalisation;
 mod loss;
 mod noise;
+mod objects;
 mod output;
 mod own_weights;
 mod pretrained;
@@ -123,6 +125,10 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
             LayerConfig::Vae(layer) => pretrained::variational(layer, registry, &mut builder)?,
             LayerConfig::Decoder(layer) => decoder::build(layer, &mut builder)?,
             LayerConfig::Reconstruction(layer) => decoder::judge(layer, registry, &mut builder)?,
+            LayerConfig::Yolo2Output(layer) => objects::yolo2(layer, registry, &mut builder)?,
+            LayerConfig::PrimaryCapsules(layer) => capsules::primary(layer, &mut builder)?,
+            LayerConfig::Capsules(layer) => capsules::route(layer, &mut builder)?,
+            LayerConfig::CapsuleStrength(_) => capsules::strength(&mut builder)?,
             LayerConfig::PRelu(layer) => own_weights::prelu(layer, &mut builder)?,
             LayerConfig::ElementWiseMultiplication(layer) => {
                 own_weights::element_wise_multiplication(layer, &mut builder)?;

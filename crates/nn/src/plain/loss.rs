@@ -14,6 +14,8 @@ pub(crate) struct Judged {
     pub merged: Option<Activation>,
     /// Numbers that are judged together: a row, or a step of a sequence.
     pub width: usize,
+    /// Numbers of the target of such a row or step.
+    pub targets: usize,
     /// Steps, if it judges sequences: the loss of one is the mean over its steps that are there and have a target.
     pub steps: Option<usize>,
     /// What its loss counts among those of other heads.
@@ -86,7 +88,7 @@ pub(crate) fn judge<R: Real>(
                     if judged.loss == Loss::KlDivergence { loss - Loss::least(target) } else { loss }
                 }
                 Some(_) => sigmoid_cross_entropy(target, z, y, slope),
-                None => judged.loss.row(target, y, slope),
+                None => judged.loss.row(&target[..judged.targets], y, slope),
             };
             sum += weight * loss.to_f64();
             slope.iter_mut().for_each(|s| *s *= R::of(weight));
@@ -120,7 +122,7 @@ fn target_of<'a>(judged: &Judged, batch: &'a Batch, example: usize, step: usize)
 
 /// Writes the target of one example, or of a step of it, as `width` numbers; false if there is none.
 fn write_target<R: Real>(judged: &Judged, batch: &Batch, example: usize, step: usize, target: &mut [R]) -> bool {
-    let target = &mut target[..judged.width];
+    let target = &mut target[..judged.targets];
     match &batch.targets {
         Targets::None => return false,
         Targets::Classes(classes) => return write_class(judged, classes[example] as usize, target),

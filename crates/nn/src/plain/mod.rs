@@ -9,6 +9,8 @@ mod attending;
 mod attention;
 mod batch_norm;
 mod blocks;
+mod boxes;
+mod capsules;
 mod centres;
 mod convolution;
 mod custom;
@@ -83,13 +85,14 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
             let len = examples * node.input.len();
             Needs { keeps_x: true, keeps_y: true, aux: len, ..Needs::default() }
         }
-        Op::Custom(_) | Op::L2Normalise { .. } | Op::L2Distance { .. } => {
+        Op::Custom(_) | Op::L2Normalise { .. } | Op::L2Distance { .. } | Op::Lengths { .. } => {
             Needs { keeps_x: true, keeps_y: true, ..Needs::default() }
         }
         Op::ElementWise(op) => {
             let is_max = *op == ElementWiseOp::Max;
             Needs { keeps_x: is_max || *op == ElementWiseOp::Product, keeps_y: is_max, ..Needs::default() }
         }
+        Op::Boxes { .. } => Needs { keeps_y: true, ..Needs::default() },
         Op::Gather(_)
         | Op::Merge { .. }
         | Op::Subset { .. }
@@ -108,6 +111,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::Learned
         | Op::Reshape => Needs::default(),
         Op::Recurrence(op) => recurrent::needs(op, examples),
+        Op::Capsules(op) => capsules::needs(op, examples),
         Op::AttendingRecurrence(op) => attending::needs(op, examples),
         Op::Attention(op) => {
             let aux = examples * op.queries * op.heads * op.steps;
@@ -126,6 +130,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::ReverseSteps { .. }
         | Op::Embedding { .. }
         | Op::Latent
+        | Op::Squash { .. }
         | Op::LayerNorm { .. } => Needs { keeps_x: true, ..Needs::default() },
         Op::PRelu | Op::Weigh | Op::Centres { .. } | Op::Transposed(_) | Op::TiedDense { .. } => {
             Needs { keeps_x: true, ..Needs::default() }
@@ -178,6 +183,10 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::PRelu => prelu::forward(pass),
         Op::Weigh => weigh::forward(pass),
         Op::Centres { .. } => centres::forward(pass),
+        Op::Capsules(op) => capsules::forward(op, pass),
+        Op::Squash { size } => capsules::squash_all(*size, pass),
+        Op::Lengths { size } => capsules::lengths(*size, pass),
+        Op::Boxes { sizes, classes } => boxes::forward(sizes, *classes, pass),
         Op::Transposed(op) => transposed::forward(op, pass),
         Op::TiedDense { inputs, outputs } => tied_dense::forward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::forward(pass),
@@ -244,6 +253,10 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::PRelu => prelu::backward(pass),
         Op::Weigh => weigh::backward(pass),
         Op::Centres { strength } => centres::backward(*strength, pass),
+        Op::Capsules(op) => capsules::backward(op, pass),
+        Op::Squash { size } => capsules::squash_all_back(*size, pass),
+        Op::Lengths { size } => capsules::lengths_back(*size, pass),
+        Op::Boxes { classes, .. } => boxes::backward(*classes, pass),
         Op::Transposed(op) => transposed::backward(op, pass),
         Op::TiedDense { inputs, outputs } => tied_dense::backward(*inputs, *outputs, pass),
         Op::AddBias => add_bias::backward(pass),

@@ -187,7 +187,8 @@ impl Planner {
         let shape = self.lowered.graph.values[head.value].shape;
         let columns = self.lowered.graph.target_columns().into_iter().nth(at);
         let (width, steps) = shape.steps().map_or((shape.len(), None), |steps| (shape.channels(), Some(steps)));
-        let judged = Judged { loss: head.loss.clone(), merged, width, steps, weight: head.weight, columns };
+        let targets = self.lowered.graph.targets(head) / steps.unwrap_or(1);
+        let judged = Judged { loss: head.loss.clone(), merged, width, targets, steps, weight: head.weight, columns };
         let nothing = self.arena.ask(0, 0..1);
         let (logits, output) = match merged {
             Some(_) => (value, self.arena.ask(len, n..2 * n + 1)),

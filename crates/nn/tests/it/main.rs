@@ -1,5 +1,6 @@
 //! Integration tests of the engine, in one binary.
 
+mod capsules;
 mod centre_loss;
 mod conformance;
 mod convolutional_rbm;
@@ -13,4 +14,5 @@ mod one_go;
 mod pretraining;
 mod pytorch;
 mod sequences;
+mod targets_of_another_width;
 mod weight_noise;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape};
 use paceline_model::{Progress, State};
-use paceline_nn::{Engine, ModelFile, Network, Registry};
+use paceline_nn::{Engine, ModelFile, Network, OutputInfo, Registry};
 
 use crate::run::Run;
 use crate::run::folder::Lock;
@@ -268,8 +268,15 @@ fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<()
         TargetShape::Classes { names } if names.len() > outputs.max(if outputs == 1 { 2 } else { 0 }) => {
             misfit(format!("{} classes", names.len()), format!("at most {outputs}, as many as it has outputs"))
         }
+        TargetShape::Classes { .. } if network.outputs().any(|output| output.loss.told(output.shape, &[]).is_some()) => {
+            misfit("one class an example".into(), "targets that are numbers: name their columns, as in `?label=a,b`".into())
+        }
         TargetShape::Values { names } if network.targets_of(names.len()).is_none() => {
-            misfit(format!("{} target columns", names.len()), format!("{outputs}, as many as it has outputs"))
+            let wanted = |output: OutputInfo<'_>| output.loss.targets(output.shape).unwrap_or(output.columns.len());
+            let wanted: usize = network.outputs().map(wanted).sum();
+            let why = if wanted == outputs { "as it has outputs" } else { "as its loss wants" };
+            let expected = format!("{wanted}, as many {why}");
+            misfit(format!("{} target columns", names.len()), expected)
         }
         _ => Ok(()),
     }

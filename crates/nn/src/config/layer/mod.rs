@@ -1,11 +1,13 @@
 //! The kinds of layers, and how they are read and written.
 
 mod basic;
+mod capsules;
 mod custom;
 mod image;
 mod joining;
 mod local;
 mod noise;
+mod objects;
 mod pretrained;
 mod resizing;
 mod sequence;
@@ -18,6 +20,7 @@ use serde_json::{Map, Value};
 pub use basic::{
     ActivationLayer, BatchNorm, CentreLoss, Dense, Dropout, ElementWiseMultiplication, LossLayer, Output, PRelu,
 };
+pub use capsules::{CapsuleLayer, CapsuleStrength, PrimaryCapsules};
 pub use custom::CustomConfig;
 pub use image::{
     Conv2d, Conv2dTransposed, DepthwiseConv2d, GlobalPooling, LocalResponseNormalisation, Padding, Pool,
@@ -29,6 +32,7 @@ pub use joining::{
 
 pub use local::{LocallyConnected1d, LocallyConnected2d};
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
+pub use objects::Yolo2Output;
 pub use pretrained::{AutoEncoder, ConvolutionalRbm, Decoder, Hidden, Rbm, Reconstruction, Sparsity, Vae, Visible};
 pub use resizing::{BatchToSpace, Cropping2d, SpaceToBatch, SpaceToDepth, Upsampling2d};
 pub use sequence::{
@@ -143,6 +147,14 @@ pub enum LayerConfig {
     Decoder(Decoder),
     /// An end that is judged by what went in.
     Reconstruction(Reconstruction),
+    /// An end that finds things in images.
+    Yolo2Output(Yolo2Output),
+    /// The capsules of an image.
+    PrimaryCapsules(PrimaryCapsules),
+    /// Capsules that others agree on.
+    Capsules(CapsuleLayer),
+    /// The length of every capsule.
+    CapsuleStrength(CapsuleStrength),
     /// A recurrence.
     SimpleRnn(SimpleRnn),
     /// Long short-term memory.
@@ -313,6 +325,10 @@ kinds! {
     "vae", Vae, Vae;
     "decoder", Decoder, Decoder;
     "reconstruction", Reconstruction, Reconstruction;
+    "yolo2_output", Yolo2Output, Yolo2Output;
+    "primary_capsules", PrimaryCapsules, PrimaryCapsules;
+    "capsules", Capsules, CapsuleLayer;
+    "capsule_strength", CapsuleStrength, CapsuleStrength;
     "simple_rnn", SimpleRnn, SimpleRnn;
     "lstm", Lstm, Lstm;
     "gru", Gru, Gru;
@@ -370,7 +386,10 @@ impl LayerConfig {
 
     /// Whether a network ends there.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self, LayerConfig::Output(_) | LayerConfig::Loss(_) | LayerConfig::Reconstruction(_))
+        matches!(
+            self,
+            LayerConfig::Output(_) | LayerConfig::Loss(_) | LayerConfig::Reconstruction(_) | LayerConfig::Yolo2Output(_)
+        )
     }
 
     /// Whether it takes several values as they are; others take them side by side.
@@ -410,6 +429,8 @@ impl LayerConfig {
                 | LayerConfig::Conv3d(_)
                 | LayerConfig::LocallyConnected1d(_)
                 | LayerConfig::LocallyConnected2d(_)
+                | LayerConfig::PrimaryCapsules(_)
+                | LayerConfig::Capsules(_)
                 | LayerConfig::Output(_)
         )
     }
@@ -440,7 +461,7 @@ impl LayerConfig {
             | LayerConfig::Embedding(_)
             | LayerConfig::Output(_)
             | LayerConfig::Custom(_) => return None,
-            LayerConfig::ConvolutionalRbm(_) => OF_WEIGHTS,
+            LayerConfig::ConvolutionalRbm(_) | LayerConfig::PrimaryCapsules(_) | LayerConfig::Capsules(_) => OF_WEIGHTS,
             LayerConfig::PRelu(_) => {
                 &["name", "after", "dropout", "frozen", "updater", "learning_rate", "gradient_normalisation"]
             }
@@ -451,6 +472,8 @@ impl LayerConfig {
             | LayerConfig::Upsampling2d(_)
             | LayerConfig::Cropping2d(_)
             | LayerConfig::SpaceToDepth(_)
+            | LayerConfig::Yolo2Output(_)
+            | LayerConfig::CapsuleStrength(_)
             | LayerConfig::Subsampling3d(_)
             | LayerConfig::ZeroPadding3d(_)
             | LayerConfig::Cropping3d(_)
