@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Real, Shape};
 use crate::custom::{CustomLoss, LossFunction};
+use crate::{Real, Shape};
 
 /// What the outputs of a network are judged by.
 ///

@@ -245,7 +245,8 @@ impl Evaluator {
 /// What is judged of each end, where a network has several, or one that judges sequences.
 fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
     let TargetShape::Values { names } = targets else { return Vec::new() };
-    let is_row = |output: OutputInfo<'_>| output.shape.steps().is_none() && output.loss.told(output.shape, &[]).is_none();
+    let is_row =
+        |output: OutputInfo<'_>| output.shape.steps().is_none() && output.loss.told(output.shape, &[]).is_none();
     let judges_rows = network.outputs().all(is_row);
     let columns = network.targets_of(names.len()).filter(|columns| columns.len() > 1 || !judges_rows);
     let Some(columns) = columns else { return Vec::new() };

@@ -133,6 +133,16 @@ impl Geometry {
         self.packed_transposed() + 2 * self.frame()
     }
 
+    /// All weights packed, and a block of the slopes of padded images.
+    pub(super) fn spread_scratch(&self) -> usize {
+        self.packed_transposed() + self.frame()
+    }
+
+    /// Floats of an image, and of what comes out for one.
+    fn row_lengths(&self) -> (usize, usize) {
+        (self.conv.window.input_len(), self.conv.window.positions() * self.conv.filters)
+    }
+
     fn packed_runs(&self, count: usize) -> &[(usize, usize)] {
         &self.packed_runs[usize::from(count < self.columns.width)]
     }
@@ -145,7 +155,7 @@ impl Geometry {
         self.conv.groups * self.runs.len() * self.conv.group_filters() * self.run_columns.padded()
     }
 
-    fn frame(&self) -> usize {
+    pub(super) fn frame(&self) -> usize {
         if self.conv.window.is_padded() { self.block * self.image } else { 0 }
     }
 
@@ -186,22 +196,36 @@ pub(super) fn backward(instructions: Instructions, geometry: &Geometry, pass: &m
 }
 
 pub(super) fn direct_forward(instructions: Instructions, geometry: &Geometry, relu: bool, pass: &mut Forward<'_, f32>) {
+    let Forward { x, y, weights, bias, scratch, .. } = pass;
+    convolve(instructions, geometry, relu, [x, weights, bias], y, scratch);
+}
+
+/// Convolves images with weights, and adds biases if there are any.
+pub(super) fn convolve(
+    instructions: Instructions,
+    geometry: &Geometry,
+    relu: bool,
+    [all_x, weights, bias]: [&[f32]; 3],
+    all_y: &mut [f32],
+    scratch: &mut [f32],
+) {
     let conv = &geometry.conv;
     let (filters, per_group) = (conv.filters, conv.group_filters());
     let columns = geometry.columns;
-    let (packed, frame) = pass.scratch.split_at_mut(geometry.packed_weights());
+    let (packed, frame) = scratch.split_at_mut(geometry.packed_weights());
     // Group after group, panel after panel: depth × width floats each.
     let panel = conv.depth() * columns.width;
     for (to, (group, (first, count))) in packed.chunks_exact_mut(panel).zip(panels(conv.groups, columns)) {
         let filter = group * per_group + first;
         let width = columns.packed(count);
-        pack(instructions, pass.weights, filters, filter..filter + count, width, &mut to[..conv.depth() * width]);
+        pack(instructions, weights, filters, filter..filter + count, width, &mut to[..conv.depth() * width]);
     }
     let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * filters);
-    for first_image in (0..pass.examples).step_by(geometry.block) {
-        let images = geometry.block.min(pass.examples - first_image);
-        let x = geometry.framed(&pass.x[first_image * inputs..][..images * inputs], frame);
-        let y = &mut pass.y[first_image * outputs..][..images * outputs];
+    let examples = all_x.len() / inputs;
+    for first_image in (0..examples).step_by(geometry.block) {
+        let images = geometry.block.min(examples - first_image);
+        let x = geometry.framed(&all_x[first_image * inputs..][..images * inputs], frame);
+        let y = &mut all_y[first_image * outputs..][..images * outputs];
         for (packed, (group, (first, count))) in packed.chunks_exact(panel).zip(panels(conv.groups, columns)) {
             let filter = group * per_group + first;
             let group_start = group * conv.group_channels();
@@ -221,7 +245,7 @@ pub(super) fn direct_forward(instructions: Instructions, geometry: &Geometry, re
                     b_step: columns.packed(count),
                     listed: &[],
                 },
-                bias: pass.bias.get(filter..filter + count),
+                bias: bias.get(filter..filter + count),
                 add: false,
                 relu,
                 ahead: Ahead::default(),
@@ -243,7 +267,7 @@ pub(super) fn direct_backward(instructions: Instructions, geometry: &Geometry, p
     if !pass.dx.is_empty() {
         pack_runs(instructions, geometry, pass.weights, packed);
     }
-    let (inputs, outputs) = (conv.window.input_len(), conv.window.positions() * conv.filters);
+    let (inputs, outputs) = geometry.row_lengths();
     for first_image in (0..pass.examples).step_by(geometry.block) {
         let images = geometry.block.min(pass.examples - first_image);
         let dy = &pass.dy[first_image * outputs..][..images * outputs];
@@ -252,18 +276,69 @@ pub(super) fn direct_backward(instructions: Instructions, geometry: &Geometry, p
         weight_gradient(instructions, geometry, images, x, dy, first_image > 0, pass.dweights);
         if !pass.dx.is_empty() {
             let dx = &mut pass.dx[first_image * inputs..][..images * inputs];
-            if conv.window.is_padded() {
-                let frame = &mut dx_frame[..images * geometry.image];
-                input_gradient(instructions, geometry, images, packed, dy, frame);
-                for (dx, frame) in dx.chunks_exact_mut(inputs).zip(frame.chunks_exact(geometry.image)) {
-                    geometry.each_line(|small, large, run| {
-                        dx[small..small + run].copy_from_slice(&frame[large..large + run]);
-                    });
-                }
-            } else {
-                input_gradient(instructions, geometry, images, packed, dy, dx);
-            }
+            spread_block(instructions, geometry, packed, dy, dx, dx_frame);
         }
+    }
+}
+
+/// Spreads every position of a block of images over its window, added where windows overlap.
+fn spread_block(
+    instructions: Instructions,
+    geometry: &Geometry,
+    packed: &[f32],
+    dy: &[f32],
+    dx: &mut [f32],
+    frame: &mut [f32],
+) {
+    let inputs = geometry.conv.window.input_len();
+    let images = dx.len() / inputs;
+    if !geometry.conv.window.is_padded() {
+        return input_gradient(instructions, geometry, images, packed, dy, dx);
+    }
+    let frame = &mut frame[..images * geometry.image];
+    input_gradient(instructions, geometry, images, packed, dy, frame);
+    for (dx, frame) in dx.chunks_exact_mut(inputs).zip(frame.chunks_exact(geometry.image)) {
+        geometry.each_line(|small, large, run| {
+            dx[small..small + run].copy_from_slice(&frame[large..large + run]);
+        });
+    }
+}
+
+/// The same for all images: the slope by them.
+pub(super) fn spread(
+    instructions: Instructions,
+    geometry: &Geometry,
+    [all_dy, weights]: [&[f32]; 2],
+    all_dx: &mut [f32],
+    scratch: &mut [f32],
+) {
+    let (packed, dx_frame) = scratch.split_at_mut(geometry.packed_transposed());
+    pack_runs(instructions, geometry, weights, packed);
+    let (inputs, outputs) = geometry.row_lengths();
+    let examples = all_dx.len() / inputs;
+    for first_image in (0..examples).step_by(geometry.block) {
+        let images = geometry.block.min(examples - first_image);
+        let dy = &all_dy[first_image * outputs..][..images * outputs];
+        let dx = &mut all_dx[first_image * inputs..][..images * inputs];
+        spread_block(instructions, geometry, packed, dy, dx, dx_frame);
+    }
+}
+
+/// The gradient of the weights by all images; the scratch holds a block of padded ones.
+pub(super) fn gradient_of_weights(
+    instructions: Instructions,
+    geometry: &Geometry,
+    [all_x, all_dy]: [&[f32]; 2],
+    dweights: &mut [f32],
+    frame: &mut [f32],
+) {
+    let (inputs, outputs) = geometry.row_lengths();
+    let examples = all_x.len() / inputs;
+    for first_image in (0..examples).step_by(geometry.block) {
+        let images = geometry.block.min(examples - first_image);
+        let dy = &all_dy[first_image * outputs..][..images * outputs];
+        let x = geometry.framed(&all_x[first_image * inputs..][..images * inputs], frame);
+        weight_gradient(instructions, geometry, images, x, dy, first_image > 0, dweights);
     }
 }
 

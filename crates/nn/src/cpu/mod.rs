@@ -9,7 +9,7 @@
 //! - `pack`, `product`: matrix products by blocks, both sides packed.
 //! - `channels`: numbers per channel over long runs of pixels.
 //! - `winograd`: convolution with fewer products, where it pays.
-//! - `dense`, `conv2d`, `pool`, `batch_norm`, `recurrent`, `dropout`, `element_wise`: the operations.
+//! - `dense`, `conv2d`, `transposed`, `pool`, `batch_norm`, `recurrent`, `dropout`, `element_wise`: the operations.
 //! - `math`: exponentials that vectorise.
 
 mod batch_norm;
@@ -28,6 +28,7 @@ mod pool;
 mod product;
 mod recurrent;
 mod tile;
+mod transposed;
 mod vector;
 mod winograd;
 
@@ -86,6 +87,11 @@ impl Kernels for Cpu {
                 needs.forward_scratch = geometry.forward_scratch(examples);
                 needs.backward_scratch = geometry.backward_scratch(examples);
             }
+            Op::Transposed(op) => {
+                if let Some(conv) = transposed::reversed(op) {
+                    needs = transposed::needs(self.geometry(&conv), needs);
+                }
+            }
             Op::Recurrence(op) => needs = recurrent::needs(self.instructions, op, examples, needs),
             Op::BatchNorm { channels, .. } => {
                 needs.forward_scratch = batch_norm::scratch(*channels);
@@ -107,6 +113,10 @@ impl Kernels for Cpu {
             Op::BatchNorm { channels, positions, epsilon, decay } => {
                 batch_norm::forward(*channels, *positions, [*epsilon, *decay], relu, pass);
             }
+            Op::Transposed(op) => match transposed::reversed(op) {
+                Some(conv) => transposed::forward(instructions, self.geometry(&conv), pass),
+                None => plain::forward(node, pass),
+            },
             Op::Recurrence(op) => recurrent::forward(instructions, op, pass),
             Op::Dropout { rate } => dropout::forward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {
@@ -134,6 +144,10 @@ impl Kernels for Cpu {
             Op::Conv2d(conv) => conv2d::backward(instructions, self.geometry(conv), pass),
             Op::Pool { window, pool: Pool::Max } if pool::takes(window) => pool::backward(instructions, window, pass),
             Op::BatchNorm { channels, positions, .. } => batch_norm::backward(*channels, *positions, relu, pass),
+            Op::Transposed(op) => match transposed::reversed(op) {
+                Some(conv) => transposed::backward(instructions, self.geometry(&conv), pass),
+                None => plain::backward(node, pass),
+            },
             Op::Recurrence(op) => recurrent::backward(instructions, op, pass),
             Op::Dropout { rate } => dropout::backward(*rate, pass),
             Op::Activation(activation) if activation.is_element_wise() => {

@@ -43,6 +43,8 @@ pub(super) fn strength(builder: &mut Builder<'_>) -> Result<(), Error> {
 fn all_there(builder: &Builder<'_>) -> Result<[usize; 2], Error> {
     match builder.mask() {
         None => builder.sequence(),
-        Some(_) => Err(builder.wrong("it takes what `primary_capsules` and `capsules` give, and no sequence with gaps".into())),
+        Some(_) => {
+            Err(builder.wrong("it takes what `primary_capsules` and `capsules` give, and no sequence with gaps".into()))
+        }
     }
 }

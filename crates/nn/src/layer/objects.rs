@@ -20,7 +20,9 @@ pub(super) fn yolo2(config: &Yolo2Output, registry: &Registry, builder: &mut Bui
     if loss.targets(builder.shape).is_none() {
         let count = boxes.len();
         let expected = format!("for each of its {count} boxes 5 channels and one for every class");
-        return Err(builder.misfit(format!("an image with {expected}, so a multiple of {count} and more than {}", 5 * count)));
+        return Err(
+            builder.misfit(format!("an image with {expected}, so a multiple of {count} and more than {}", 5 * count))
+        );
     }
     let classes = channels / boxes.len() - 5;
     builder.push(Op::Boxes { sizes: boxes.as_slice().into(), classes }, builder.shape);

@@ -15,14 +15,26 @@ fn len(blocks: &Blocks) -> usize {
 
 /// The chance of every unit of an image.
 pub(super) fn mean<R: Real>(blocks: Blocks, z: &[R], y: &mut [R]) {
-    for block in 0..count(&blocks) {
-        let highest = blocks.units(block).fold(R::ZERO, |highest, at| highest.max(z[at]));
-        let mut sum = (-highest).exp();
-        for at in blocks.units(block) {
-            y[at] = (z[at] - highest).exp();
-            sum += y[at];
+    let channels = blocks.image[2];
+    // The blocks of all channels at one place: their units lie in runs.
+    let (mut highest, mut sum) = (vec![R::ZERO; channels], vec![R::ZERO; channels]);
+    for place in 0..count(&blocks) / channels {
+        let runs = || blocks.units(place * channels).map(|first| first..first + channels);
+        highest.fill(R::ZERO);
+        for run in runs() {
+            highest.iter_mut().zip(&z[run]).for_each(|(highest, z)| *highest = highest.max(*z));
         }
-        blocks.units(block).for_each(|at| y[at] = y[at] / sum);
+        sum.iter_mut().zip(&highest).for_each(|(sum, highest)| *sum = (-*highest).exp());
+        for run in runs() {
+            let each = z[run.clone()].iter().zip(&highest).zip(&mut y[run]);
+            for (((z, highest), y), sum) in each.zip(&mut sum) {
+                *y = (*z - *highest).exp();
+                *sum += *y;
+            }
+        }
+        for run in runs() {
+            y[run].iter_mut().zip(&sum).for_each(|(y, sum)| *y = *y / *sum);
+        }
     }
 }
 
@@ -45,8 +57,12 @@ pub(super) fn forward<R: Real>(blocks: Blocks, pass: &mut Forward<'_, R>) {
     for (image, y) in pass.y.chunks_exact_mut(all).enumerate() {
         let (z, chances) = (&pass.x[image * units..][..units], &mut pass.aux[image * units..][..units]);
         mean(blocks, z, chances);
-        for (block, y) in y.iter_mut().enumerate() {
-            *y = blocks.units(block).fold(R::ZERO, |sum, at| sum + chances[at]);
+        y.fill(R::ZERO);
+        let channels = blocks.image[2];
+        for (place, y) in y.chunks_exact_mut(channels).enumerate() {
+            for first in blocks.units(place * channels) {
+                y.iter_mut().zip(&chances[first..first + channels]).for_each(|(sum, chance)| *sum += *chance);
+            }
         }
     }
 }

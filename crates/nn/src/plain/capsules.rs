@@ -126,7 +126,11 @@ fn route<R: Real>(op: &Capsules, foretold: &[R], bias: &[R], scratch: &mut [R]) 
 pub(super) fn forward<R: Real>(op: &Capsules, pass: &mut Forward<'_, R>) {
     let (of_rows, bias) = pass.aux.split_at_mut(pass.examples * op.foretold());
     // The way back goes through the rounds again.
-    if pass.bias.is_empty() { bias.fill(R::ZERO) } else { bias.copy_from_slice(pass.bias) }
+    if pass.bias.is_empty() {
+        bias.fill(R::ZERO)
+    } else {
+        bias.copy_from_slice(pass.bias)
+    }
     let rows = pass.x.chunks_exact(op.inputs * op.features).zip(pass.y.chunks_exact_mut(op.all()));
     for ((x, y), foretold) in rows.zip(of_rows.chunks_exact_mut(op.foretold())) {
         foretell(op, pass.weights, x, foretold);
@@ -156,7 +160,11 @@ pub(super) fn backward<R: Real>(op: &Capsules, pass: &mut Backward<'_, R>) {
         for (at, round) in routed[op.pairs()..].chunks_exact(op.round()).enumerate().rev() {
             let (listened, rest) = round.split_at(op.pairs());
             let (heard, said) = rest.split_at(op.all());
-            if at + 1 == op.routings { dsaid.copy_from_slice(dy) } else { dsaid.fill(R::ZERO) }
+            if at + 1 == op.routings {
+                dsaid.copy_from_slice(dy)
+            } else {
+                dsaid.fill(R::ZERO)
+            }
             // What was said has changed who agrees in all rounds after it.
             for (pair, dagreed) in dagreed.iter().enumerate() {
                 let (first, above) = (pair * op.size, pair % op.outputs * op.size);

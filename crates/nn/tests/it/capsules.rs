@@ -60,7 +60,9 @@ fn who_agrees_is_listened_to() {
             said = (0..4)
                 .map(|j| {
                     let share = |i: usize| agreed[i][j].exp() / agreed[i].iter().map(|b| b.exp()).sum::<f64>();
-                    let heard = |e: usize| bias[j * 5 + e] + (0..below.len()).map(|i| share(i) * foretold(i, j)[e]).sum::<f64>();
+                    let heard = |e: usize| {
+                        bias[j * 5 + e] + (0..below.len()).map(|i| share(i) * foretold(i, j)[e]).sum::<f64>()
+                    };
                     squash(&(0..5).map(heard).collect::<Vec<_>>())
                 })
                 .collect::<Vec<_>>();
@@ -87,6 +89,10 @@ fn what_makes_no_sense_is_refused() {
     let image = r#"{"image": [9, 9, 1]}"#;
     refused(image, r#"{"capsules": {"capsules": 2, "size": 3}}"#, "a sequence");
     refused(image, r#"{"primary_capsules": {"capsules": 0, "size": 3}}"#, "must be at least 1");
-    refused(image, r#"{"primary_capsules": {"capsules": 2, "size": 3}}, {"capsules": {"capsules": 2, "size": 3, "routings": 0}}"#, "must be at least 1");
+    refused(
+        image,
+        r#"{"primary_capsules": {"capsules": 2, "size": 3}}, {"capsules": {"capsules": 2, "size": 3, "routings": 0}}"#,
+        "must be at least 1",
+    );
     refused(r#"{"sequence": [4, 2]}"#, r#""capsule_strength""#, "no sequence with gaps");
 }

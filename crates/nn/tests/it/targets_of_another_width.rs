@@ -122,7 +122,11 @@ fn what_cannot_be_judged_is_refused() {
         assert!(error.contains(part), "{layer}: {error}");
     };
     let rows = r#"{"feed_forward": 4}"#;
-    refused(rows, r#"{"output": {"units": 7, "loss": {"mixture_density": {"gaussians": 3}}}}"#, "a multiple of 3 outputs");
+    refused(
+        rows,
+        r#"{"output": {"units": 7, "loss": {"mixture_density": {"gaussians": 3}}}}"#,
+        "a multiple of 3 outputs",
+    );
     refused(rows, r#"{"output": {"units": 6, "loss": {"mixture_density": {"gaussians": 3}}}}"#, "as many means");
     refused(rows, r#"{"yolo2_output": {"boxes": [[1, 1]]}}"#, "an image");
     let image = r#"{"image": [2, 2, 10]}"#;

@@ -388,7 +388,10 @@ impl LayerConfig {
     pub(crate) fn is_end(&self) -> bool {
         matches!(
             self,
-            LayerConfig::Output(_) | LayerConfig::Loss(_) | LayerConfig::Reconstruction(_) | LayerConfig::Yolo2Output(_)
+            LayerConfig::Output(_)
+                | LayerConfig::Loss(_)
+                | LayerConfig::Reconstruction(_)
+                | LayerConfig::Yolo2Output(_)
         )
     }
 
