@@ -423,7 +423,9 @@ impl<K: Kernels> Executor<K> {
     /// The plan, to look at.
     pub(crate) fn lowered(&mut self, examples: usize, purpose: Purpose) -> usize {
         if let Some(found) = self.plans.iter().position(|p| p.examples == examples && p.purpose == purpose) {
-            return found;
+            // Those that nobody has used for the longest time come first.
+            self.plans[found..].rotate_left(1);
+            return self.plans.len() - 1;
         }
         if self.plans.len() == CACHED_PLANS {
             self.plans.remove(0);

@@ -56,7 +56,7 @@ pub use saved::SavedModel;
 pub use scores::{Evaluator, Measures, OutputScores, Scores, evaluate};
 pub use statistics::{Phases, Spent, Stretch, TrainingStatistics, WorkerTime};
 pub use team::{
-    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shared, SharedOptions,
-    Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,
+    Averaging, AveragingOptions, Combine, Exchange, Exchanged, Memory, Outer, Outlet, Purpose, Shake, Shared,
+    SharedOptions, Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,
 };
 pub use transfer::{Names, Transfer, Transferred};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::team::gate::Gate;
-use crate::team::{Averaging, AveragingOptions, Exchange, Outer, Shared, SharedOptions, Solo, Synchronous};
+use crate::team::{Averaging, AveragingOptions, Exchange, Outer, Shake, Shared, SharedOptions, Solo, Synchronous};
 
 /// How replicas stay together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,8 @@ impl Mode {
             }
             Mode::Shared(options) => {
                 options.threshold.validate()?;
-                Ok(options.clipping.as_ref().map_or(Ok(()), Clipping::validate)?)
+                options.clipping.as_ref().map_or(Ok(()), Clipping::validate)?;
+                Ok(options.shake.as_ref().map_or(Ok(()), Shake::validate)?)
             }
             _ => Ok(()),
         }

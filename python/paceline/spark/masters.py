@@ -128,14 +128,16 @@ class SharedTrainingMaster(TrainingMaster):
     """Workers send what has grown beyond a threshold, and apply what the others send.
 
     `threshold_algorithm` is written as in a job file: `{"adaptive": {…}}`, `{"target_sparsity": {…}}` or
-    `{"fixed": {"threshold": 1e-3}}`. `residual_post_processor` as `{"every": 5, "thresholds": 5.0}` cuts residuals off every five steps.
+    `{"fixed": {"threshold": 1e-3}}`. `residual_post_processor` as `{"every": 5, "thresholds": 5.0}` cuts residuals off every five steps;
+    `shake` as `{"every": 100, "by": 10.0}` sends every hundredth message with a threshold ten times as small.
     """
 
     kind = "shared"
-    defaults = {**TrainingMaster.defaults, "threshold_algorithm": None, "residual_post_processor": None}
+    defaults = {**TrainingMaster.defaults, "threshold_algorithm": None, "residual_post_processor": None, "shake": None}
 
     threshold_algorithm: Mapping[str, Any] | None
     residual_post_processor: Mapping[str, Any] | None
+    shake: Mapping[str, Any] | None
 
     def mode(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -143,4 +145,6 @@ class SharedTrainingMaster(TrainingMaster):
             options["threshold"] = dict(self.threshold_algorithm)
         if self.residual_post_processor is not None:
             options["clipping"] = dict(self.residual_post_processor)
+        if self.shake is not None:
+            options["shake"] = dict(self.shake)
         return {"shared": options}

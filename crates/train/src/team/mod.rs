@@ -38,7 +38,7 @@ pub use averaging::{Averaging, AveragingOptions};
 pub use exchange::{Exchange, Exchanged, Memory, Outlet, Purpose, Step, StepPlan};
 pub use outer::Outer;
 use paceline_nn::Engine;
-pub use shared::{Combine, Shared, SharedOptions, Traffic};
+pub use shared::{Combine, Shake, Shared, SharedOptions, Traffic};
 pub(crate) use shared::{RESIDUAL, UpdateSender};
 pub use solo::Solo;
 pub use sync::Synchronous;

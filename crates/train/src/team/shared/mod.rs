@@ -12,7 +12,7 @@ use paceline_exchange::sharing::Encodes;
 use paceline_exchange::{add_into, decode_into};
 use paceline_model::{Handed, PartwiseModel, State, TakePart};
 
-pub use options::{Combine, SharedOptions};
+pub use options::{Combine, Shake, SharedOptions};
 pub(crate) use sender::{RESIDUAL, UpdateSender};
 pub use traffic::Traffic;
 

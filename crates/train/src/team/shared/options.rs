@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use paceline_exchange::{Clipping, ThresholdPolicy};
+use paceline_exchange::{Clipping, Error, ThresholdPolicy};
 use serde::{Deserialize, Serialize};
 
 /// How updates are shared.
@@ -20,8 +20,35 @@ pub struct SharedOptions {
     pub max_ahead: u64,
     /// Takes away what piles up in the residuals. None by default: it was no better, see `docs/shared-updates.md`.
     pub clipping: Option<Clipping>,
+    /// Lets small updates through now and then. None by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shake: Option<Shake>,
     /// A folder where all messages are written down, with the parameters that they begin from.
     pub dump: Option<PathBuf>,
+}
+
+/// Messages with a smaller threshold, which send what is too small for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shake {
+    /// Messages of a replica from one such to the next.
+    pub every: u64,
+    /// What its threshold is divided by.
+    pub by: f32,
+}
+
+impl Shake {
+    /// Fails with the setting that makes no sense.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        let Self { every, by } = *self;
+        if every == 0 {
+            return Err(Error::BadSetting { setting: "every", expected: "at least 1", found: 0.0 });
+        }
+        if !(by.is_finite() && by > 1.0) {
+            return Err(Error::BadSetting { setting: "by", expected: "finite and above 1", found: f64::from(by) });
+        }
+        Ok(())
+    }
 }
 
 /// What becomes of the updates of several replicas.
@@ -43,6 +70,7 @@ impl Default for SharedOptions {
             sum_beyond: 8,
             max_ahead: 4,
             clipping: None,
+            shake: None,
             dump: None,
         }
     }

@@ -7,7 +7,7 @@ use paceline_exchange::{Clipping, Encoder, Sent, Threshold, add_into, decode_int
 use paceline_model::Flat;
 
 use super::traffic::{Tally, Traffic};
-use super::{Memory, SharedOptions};
+use super::{Memory, Shake, SharedOptions};
 use crate::Error;
 
 /// A threshold that nothing reaches.
@@ -24,6 +24,7 @@ pub(crate) struct UpdateSender {
     encoder: Encoder<Flat>,
     threshold: Threshold,
     clipping: Option<Clipping>,
+    shake: Option<Shake>,
     /// What an update counts for in the message that is being made.
     share: f32,
     /// The first update, as long as there is no threshold: it is found from the whole.
@@ -41,6 +42,7 @@ impl UpdateSender {
             encoder: Encoder::new(Flat::zeros(parameters))?,
             threshold: Threshold::new(options.threshold)?,
             clipping: options.clipping,
+            shake: options.shake,
             share: 1.0,
             first: Vec::new(),
             message: Vec::new(),
@@ -52,7 +54,10 @@ impl UpdateSender {
     /// Begins a message; the update comes in parts and counts for a share of what it is.
     pub(crate) fn begin(&mut self, share: f32, encodes: Encodes) -> Result<(), Error> {
         self.share = share;
-        let reached = if encodes == Encodes::Nothing { Some(UNREACHED) } else { self.threshold.current() };
+        let reached = match encodes {
+            Encodes::Nothing => Some(UNREACHED),
+            _ => self.threshold.current().map(|threshold| threshold / self.shaken().unwrap_or(1.0)),
+        };
         match reached {
             Some(reached) => self.encoder.begin(reached)?,
             None => self.first = vec![0.0; self.encoder.residual().len()],
@@ -84,6 +89,8 @@ impl UpdateSender {
         };
         match encodes {
             Encodes::Nothing => return Ok(None),
+            // What a smaller threshold sends teaches nothing of the usual one.
+            Encodes::Large if self.shaken().is_some() => {}
             Encodes::Large => self.threshold.observe(&sent),
             Encodes::Everything => return self.send_the_rest(encodes).map(Some),
         }
@@ -100,9 +107,15 @@ impl UpdateSender {
         Ok(self.note(sent))
     }
 
+    /// What the threshold of the next message is divided by, if it is one that lets small updates through.
+    fn shaken(&self) -> Option<f32> {
+        self.shake.filter(|shake| self.steps % shake.every == shake.every - 1).map(|shake| shake.by)
+    }
+
     fn note(&mut self, sent: Sent) -> Sent {
         self.tally.add(&sent);
-        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.steps, sent.threshold)) {
+        let usual = sent.threshold * self.shaken().unwrap_or(1.0);
+        if let Some(limit) = self.clipping.and_then(|clipping| clipping.limit_after(self.steps, usual)) {
             self.tally.clip(self.encoder.clip(limit));
         }
         self.steps += 1;
@@ -172,5 +185,50 @@ impl UpdateSender {
     #[cfg(test)]
     pub(crate) fn has_threshold(&self) -> bool {
         self.threshold.current().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_exchange::ThresholdPolicy;
+    use paceline_exchange::sharing::Encodes;
+
+    use super::UpdateSender;
+    use crate::{Shake, SharedOptions};
+
+    #[test]
+    fn every_so_many_messages_let_small_updates_through() {
+        let threshold = ThresholdPolicy::Fixed { threshold: 1.0 };
+        let shake = Some(Shake { every: 3, by: 10.0 });
+        let options = SharedOptions { threshold, shake, ..SharedOptions::default() };
+        let mut sender = UpdateSender::new(&options, 8).expect("a sender");
+        let mut counts = Vec::new();
+        for _ in 0..6 {
+            sender.begin(1.0, Encodes::Large).expect("a message");
+            sender.take(0..8, &[0.05; 8]);
+            counts.push(sender.end(Encodes::Large).expect("a message").expect("it is sent").count);
+        }
+        // What was too small for the others has come to more than a tenth of the threshold by then.
+        assert_eq!(counts, [0, 0, 8, 0, 0, 8]);
+    }
+
+    #[test]
+    fn what_a_smaller_threshold_sends_does_not_move_the_usual_one() {
+        let after = |shake: Option<Shake>| {
+            let threshold = ThresholdPolicy::Adaptive {
+                first: Some(1.0),
+                minimum_sparsity: 1e-3,
+                maximum_sparsity: 0.5,
+                step: 2.0,
+            };
+            let options = SharedOptions { threshold, shake, ..SharedOptions::default() };
+            let mut sender = UpdateSender::new(&options, 8).expect("a sender");
+            sender.begin(1.0, Encodes::Large).expect("a message");
+            sender.take(0..8, &[0.5; 8]);
+            sender.end(Encodes::Large).expect("a message");
+            sender.threshold.current()
+        };
+        assert_eq!(after(None), Some(0.5), "nothing was sent");
+        assert_eq!(after(Some(Shake { every: 1, by: 4.0 })), Some(1.0));
     }
 }
