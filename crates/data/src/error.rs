@@ -12,7 +12,7 @@ pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
         "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `sequences:`, `text:`, `cifar10:`, \
-         `shards:`, `partitions:`{suggestion}"
+         `images:`, `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.
@@ -367,6 +367,32 @@ pub enum Error {
         "this program was built without `shards:`: build it with `--features shards`, or use the Python package, which has it"
     )]
     WithoutShards,
+    /// A program that was built without the reader of images.
+    #[error("this program was built without `images:`: build it with the feature `images` of `paceline-data`")]
+    WithoutImages,
+    /// Images that cannot be read.
+    #[error(
+        "{count} of the {of} images of `{}` cannot be read: {listed}; repair or remove them, or add `unreadable=skip` to leave them out",
+        path.display()
+    )]
+    UnreadableImages {
+        /// The folder.
+        path: PathBuf,
+        /// How many cannot be read.
+        count: usize,
+        /// How many there are.
+        of: usize,
+        /// The first of them, and why.
+        listed: String,
+    },
+    /// An image that cannot be read any more.
+    #[error("the image `{}` cannot be read, but could be when the data was opened: {source}", path.display())]
+    LostImage {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BoxError,
+    },
     /// A file that is not text.
     #[error("`{}` line {line} is not UTF-8 text: save the file as UTF-8", path.display())]
     NotUtf8 {

@@ -4,10 +4,10 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 10] =
-    ["mnist", "digits", "idx", "csv", "sequences", "text", "cifar10", "shards", "partitions", "given"];
+pub(crate) const SCHEMES: [&str; 11] =
+    ["mnist", "digits", "idx", "csv", "sequences", "text", "cifar10", "images", "shards", "partitions", "given"];
 /// Those that have options.
-const WITH_OPTIONS: [&str; 7] = ["mnist", "digits", "csv", "sequences", "text", "cifar10", "shards"];
+const WITH_OPTIONS: [&str; 8] = ["mnist", "digits", "csv", "sequences", "text", "cifar10", "images", "shards"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@ mod conformance;
 mod exports;
 mod fetching;
 mod idx;
+#[cfg(feature = "images")]
+mod images;
 mod loader;
 mod sequences;
 #[cfg(feature = "shards")]
