@@ -11,8 +11,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
-        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `sequences:`, `text:`, `cifar10:`, \
-         `images:`, `shards:`, `partitions:`{suggestion}"
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `jsonl:`, `sequences:`, `text:`, \
+         `cifar10:`, `images:`, `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.
@@ -251,6 +251,60 @@ pub enum Error {
         path: PathBuf,
         /// The name.
         column: String,
+    },
+    /// A line that is no JSON object.
+    #[error("`{}` line {line} is no JSON object that can be taken: {reason}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A value of a JSON object that cannot be taken.
+    #[error("`{}` line {line}, key `{key}`: expected {expected}, found {found}", path.display())]
+    BadKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The key.
+        key: String,
+        /// What its value should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A key that no line has.
+    #[error("no line of `{}` has the key `{found}`: its keys are {keys}{suggestion}", path.display())]
+    NoSuchKey {
+        /// The file.
+        path: PathBuf,
+        /// The key asked for.
+        found: String,
+        /// The keys there are.
+        keys: String,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A file of lines that has none.
+    #[error("`{}` is empty: expected {expected}", path.display())]
+    NoLines {
+        /// The file.
+        path: PathBuf,
+        /// What a line should be.
+        expected: &'static str,
+    },
+    /// More of something than any data has.
+    #[error("`{}` has more than {limit} {what}", path.display())]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+        /// What there is too much of.
+        what: &'static str,
+        /// The most that are taken.
+        limit: usize,
     },
     /// A file without a byte in it.
     #[error("`{}` is empty: expected a line with the names of its columns, and rows", path.display())]

@@ -23,7 +23,8 @@
 //! - [`Source`], [`ExampleShape`], [`Order`]: what every kind of data looks like from outside (`source`).
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
-//!   `cifar` and `idx` over it; `images` for folders of images; `table` for comma-separated values, with its [`Schema`]; `sequences` for tables whose rows are
+//!   `cifar` and `idx` over it; `images` for folders of images; `table` for comma-separated values and lines of JSON, with
+//!   its [`Schema`]; `sequences` for tables whose rows are
 //!   steps, `text` for characters;
 //!   `shards` for folders of Parquet or Arrow files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
 //!   worker has some of the data.

@@ -104,6 +104,7 @@ impl OpenOptions {
 /// | `digits:`, `digits:train`, `digits:test` | 1,797 digits of 8 × 8 that are part of the program |
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
+/// | `jsonl:path?label=species&…` | lines of JSON: an object for every example, its keys the columns of a table |
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
 /// | `sequences:path?id=…&label=…` | a table whose rows are the steps of sequences |
 /// | `text:path?steps=100` | text, character by character: the next one is to be told |
@@ -156,7 +157,10 @@ fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>,
         }
         "images" => images(&options.path(spec.rest)?, &spec.options, options),
         "shards" => shards(&options.path(spec.rest)?, &spec.options, options),
-        _ => table::open(&options.path(spec.rest)?, &spec.options, options),
+        scheme => {
+            let format = if scheme == "jsonl" { table::Format::JsonLines } else { table::Format::Csv };
+            table::open(&options.path(spec.rest)?, format, &spec.options, options)
+        }
     }
 }
 
@@ -181,7 +185,7 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
     let spec = Spec::parse(spec)?;
     let inputs = match spec.scheme {
         "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
-        "csv" | "sequences" | "text" | "cifar10" => vec![options.path(spec.rest)?],
+        "csv" | "jsonl" | "sequences" | "text" | "cifar10" => vec![options.path(spec.rest)?],
         #[cfg(feature = "images")]
         "images" => crate::images::listed(&options.path(spec.rest)?, options)?,
         #[cfg(feature = "shards")]

@@ -4,10 +4,22 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 11] =
-    ["mnist", "digits", "idx", "csv", "sequences", "text", "cifar10", "images", "shards", "partitions", "given"];
+pub(crate) const SCHEMES: [&str; 12] = [
+    "mnist",
+    "digits",
+    "idx",
+    "csv",
+    "jsonl",
+    "sequences",
+    "text",
+    "cifar10",
+    "images",
+    "shards",
+    "partitions",
+    "given",
+];
 /// Those that have options.
-const WITH_OPTIONS: [&str; 8] = ["mnist", "digits", "csv", "sequences", "text", "cifar10", "images", "shards"];
+const WITH_OPTIONS: [&str; 9] = ["mnist", "digits", "csv", "jsonl", "sequences", "text", "cifar10", "images", "shards"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +38,7 @@ impl<'a> Spec<'a> {
             let suggestion = match SCHEMES.contains(&text) {
                 true => Suggestion(Some(format!("{text}:"))),
                 false if path.to_lowercase().ends_with(".csv") => Suggestion(Some(format!("csv:{text}"))),
+                false if path.to_lowercase().ends_with(".jsonl") => Suggestion(Some(format!("jsonl:{text}"))),
                 false => Suggestion::nearest(text, SCHEMES),
             };
             return Err(unknown(suggestion));

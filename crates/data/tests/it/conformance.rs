@@ -81,6 +81,12 @@ fn every_kind_of_source_keeps_the_rules() {
     check("table", &*open(&iris(folder.path()), &options).unwrap());
     let streamed = OpenOptions { memory_limit: 0, ..OpenOptions::default() };
     check("streamed table", &*open(&iris(folder.path()), &streamed).unwrap());
+    for options in [&options, &streamed] {
+        let path = folder.path().join("rows.jsonl");
+        let row = |at: usize| format!("{{\"x\": [{at}, {}], \"y\": \"{}\"}}\n", at * at, at % 3);
+        std::fs::write(&path, (0..40).map(row).collect::<String>()).unwrap();
+        check("lines of JSON", &*open(&format!("jsonl:{}?label=y", path.display()), options).unwrap());
+    }
     #[cfg(feature = "images")]
     for options in [&options, &streamed] {
         let images = folder.path().join("images");

@@ -8,6 +8,7 @@ mod fetching;
 mod idx;
 #[cfg(feature = "images")]
 mod images;
+mod json_lines;
 mod loader;
 mod sequences;
 #[cfg(feature = "shards")]
