@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
-        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `jsonl:`, `sequences:`, `text:`, \
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `jsonl:`, `sequences:`, `text:`, `lines:`, \
          `cifar10:`, `images:`, `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
@@ -287,6 +287,16 @@ pub enum Error {
         keys: String,
         /// The nearest of them.
         suggestion: Suggestion,
+    },
+    /// A line without the label that others have, or with one that they lack.
+    #[error("`{}` line {line}: {reason}", path.display())]
+    NoLabel {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What was expected and found.
+        reason: String,
     },
     /// A file of lines that has none.
     #[error("`{}` is empty: expected {expected}", path.display())]

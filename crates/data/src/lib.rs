@@ -25,7 +25,7 @@
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
 //!   `cifar` and `idx` over it; `images` for folders of images; `table` for comma-separated values and lines of JSON, with
 //!   its [`Schema`]; `sequences` for tables whose rows are
-//!   steps, `text` for characters;
+//!   steps, `text` for characters, `lines` for those of each line;
 //!   `shards` for folders of Parquet or Arrow files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
 //!   worker has some of the data.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
@@ -39,6 +39,7 @@ mod arrays;
 mod beside;
 mod bytes;
 mod cifar;
+mod classes;
 mod digits;
 mod error;
 mod export;
@@ -48,6 +49,7 @@ mod idx;
 #[cfg(feature = "images")]
 mod images;
 mod inspect;
+mod lines;
 mod loader;
 mod mnist;
 mod normaliser;
@@ -64,6 +66,7 @@ mod subset;
 mod suggestion;
 mod table;
 mod text;
+mod vocabulary;
 
 pub use arrays::Arrays;
 pub use error::{BoxError, Error};

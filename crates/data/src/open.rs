@@ -7,7 +7,7 @@ use paceline_model::PartitionId;
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
 use crate::{
-    Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, mnist, sequences, table, text,
+    Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, lines, mnist, sequences, table, text,
 };
 
 /// A partition that somebody has.
@@ -108,6 +108,7 @@ impl OpenOptions {
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
 /// | `sequences:path?id=…&label=…` | a table whose rows are the steps of sequences |
 /// | `text:path?steps=100` | text, character by character: the next one is to be told |
+/// | `lines:path?length=80` | every line a sequence of characters, with a label before a tab, or the next character to be told |
 /// | `cifar10:path` | the binary files of CIFAR-10, or a folder of them |
 /// | `images:folder?width=64&height=64&…` | images in a folder for each class; with the feature `images`, which is on by default |
 /// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
@@ -151,6 +152,7 @@ fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>,
         }
         "sequences" => sequences::open(&options.path(spec.rest)?, &spec.options, options),
         "text" => text::open(&options.path(spec.rest)?, &spec.options, options),
+        "lines" => lines::open(&options.path(spec.rest)?, &spec.options, options),
         "cifar10" => {
             spec.expect_no_options()?;
             cifar::open(&options.path(spec.rest)?)
@@ -185,7 +187,7 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
     let spec = Spec::parse(spec)?;
     let inputs = match spec.scheme {
         "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
-        "csv" | "jsonl" | "sequences" | "text" | "cifar10" => vec![options.path(spec.rest)?],
+        "csv" | "jsonl" | "sequences" | "text" | "lines" | "cifar10" => vec![options.path(spec.rest)?],
         #[cfg(feature = "images")]
         "images" => crate::images::listed(&options.path(spec.rest)?, options)?,
         #[cfg(feature = "shards")]

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 12] = [
+pub(crate) const SCHEMES: [&str; 13] = [
     "mnist",
     "digits",
     "idx",
@@ -12,6 +12,7 @@ pub(crate) const SCHEMES: [&str; 12] = [
     "jsonl",
     "sequences",
     "text",
+    "lines",
     "cifar10",
     "images",
     "shards",
@@ -19,7 +20,8 @@ pub(crate) const SCHEMES: [&str; 12] = [
     "given",
 ];
 /// Those that have options.
-const WITH_OPTIONS: [&str; 9] = ["mnist", "digits", "csv", "jsonl", "sequences", "text", "cifar10", "images", "shards"];
+const WITH_OPTIONS: [&str; 10] =
+    ["mnist", "digits", "csv", "jsonl", "sequences", "text", "lines", "cifar10", "images", "shards"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl Spec<'_> {
 }
 
 /// More steps than any sequence has.
-const MOST: usize = 1 << 24;
+pub(crate) const MOST: usize = 1 << 24;
 
 /// A number from 1 on.
 pub(crate) fn count(setting: &'static str, value: &str) -> Result<usize, Error> {

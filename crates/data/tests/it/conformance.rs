@@ -87,6 +87,11 @@ fn every_kind_of_source_keeps_the_rules() {
         std::fs::write(&path, (0..40).map(row).collect::<String>()).unwrap();
         check("lines of JSON", &*open(&format!("jsonl:{}?label=y", path.display()), options).unwrap());
     }
+    for (name, text) in [("lines", "abc\nbca\ncab\nbac\n"), ("labelled lines", "x\tab\ny\tba\nx\taa\nx\tbb\n")] {
+        let path = folder.path().join("lines.txt");
+        std::fs::write(&path, text).unwrap();
+        check(name, &*open(&format!("lines:{}", path.display()), &options).unwrap());
+    }
     #[cfg(feature = "images")]
     for options in [&options, &streamed] {
         let images = folder.path().join("images");

@@ -9,6 +9,7 @@ mod idx;
 #[cfg(feature = "images")]
 mod images;
 mod json_lines;
+mod lines;
 mod loader;
 mod sequences;
 #[cfg(feature = "shards")]
