@@ -42,6 +42,42 @@ impl Options {
     }
 }
 
+/// How the lines of a file are to be read.
+struct Form {
+    /// Whether labels are to be learned, and not the next character.
+    is_labelled: bool,
+    /// Whether a label stands before the first tab: to predict on, it may be missing.
+    is_cut_at_tab: bool,
+    /// Whether only the first line tells so.
+    is_guessed: bool,
+}
+
+impl Form {
+    /// What a trained model has learned decides, then the options, then the first line.
+    fn of(whole: &str, asked: Option<bool>, trained: Option<&Schema>, wants_targets: bool) -> Result<Self, Error> {
+        let has_label =
+            |schema: &Schema| matches!(&schema.target, SchemaTarget::Classes { column, .. } if column == LABEL);
+        let learned = trained.map(has_label);
+        let wrong = |expected: &str, found: &str| {
+            Err(Error::BadSetting { setting: "labels", expected: expected.to_owned(), found: found.to_owned() })
+        };
+        match (learned, asked) {
+            (Some(true), Some(false)) if wants_targets => {
+                return wrong("`yes` or left out, for a model that learned labels", "`no`");
+            }
+            (Some(false), Some(true)) => {
+                return wrong("`no` or left out, for a model that learned no labels", "`yes`");
+            }
+            _ => {}
+        }
+        let first = whole.lines().find(|line| !line.trim().is_empty());
+        let has_tab = first.is_some_and(|line| line.contains('\t'));
+        let is_labelled = learned.or(asked).unwrap_or(has_tab);
+        let is_cut_at_tab = is_labelled && asked.unwrap_or(wants_targets || has_tab);
+        Ok(Self { is_labelled, is_cut_at_tab, is_guessed: learned.is_none() && asked.is_none() })
+    }
+}
+
 /// A line of the file.
 struct Line<'a> {
     /// From 1 on.
@@ -78,31 +114,16 @@ fn trained(schema: &Schema) -> Option<(&[String], usize)> {
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let asked = Options::read(pairs)?;
     let whole = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
-    let known = options.schema.as_ref().and_then(trained);
-    let known_labels = known
-        .and(options.schema.as_ref())
-        .map(|schema| matches!(&schema.target, SchemaTarget::Classes { column, .. } if column == LABEL));
-    let has_tab = whole.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| line.contains('\t'));
-    let is_labelled = known_labels.or(asked.labels).unwrap_or(has_tab);
-    // To predict on, labels may be missing.
-    let is_cut_at_tab = is_labelled && asked.labels.unwrap_or(options.targets || has_tab);
-    let learned = match (known_labels, asked.labels) {
-        (Some(true), Some(false)) if options.targets => {
-            Some(("`yes` or left out, for a model that learned labels", "`no`"))
-        }
-        (Some(false), Some(true)) => Some(("`no` or left out, for a model that learned no labels", "`yes`")),
-        _ => None,
-    };
-    if let Some((expected, found)) = learned {
-        return Err(Error::BadSetting { setting: "labels", expected: expected.to_owned(), found: found.to_owned() });
-    }
-    let lines = split(path, &whole, is_cut_at_tab, asked.labels.is_none() && known.is_none())?;
-
+    let schema = options.schema.as_ref();
+    let known = schema.and_then(trained);
+    let form = Form::of(&whole, asked.labels, known.and(schema), options.targets)?;
+    let lines = split(path, &whole, &form)?;
+    let is_labelled = form.is_labelled;
     let end = if is_labelled { None } else { Some('\n') };
     let known_names = match (known, is_labelled) {
         (Some((names, _)), _) => Some(names),
         // A model that was trained on a text knows its characters as classes.
-        (None, false) => options.schema.as_ref().and_then(Schema::class_names),
+        (None, false) => schema.and_then(Schema::class_names),
         (None, true) => None,
     };
     let vocabulary = Vocabulary::of(known_names, lines.iter().flat_map(|line| line.text.chars().chain(end)));
@@ -112,24 +133,14 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
         let expected = format!("set where a line has {longest} characters");
         return Err(Error::BadSetting { setting: "length", expected, found: "not set".to_owned() });
     };
-    let (mut numbers, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
-    for line in &lines {
-        // The next character needs one more.
-        let counted = line.text.chars().chain(end).take(steps.saturating_add(usize::from(!is_labelled)));
-        for character in counted {
-            numbers.push(vocabulary.number(character).ok_or_else(|| Error::BadSetting {
-                setting: "lines:",
-                expected: "a text of the characters that the model was trained with".into(),
-                found: format!("one with {character:?} in line {} of `{}`", line.number, path.display()),
-            })?);
-        }
-        ends.push(numbers.len());
-    }
+    // The next character needs one more.
+    let most = steps.saturating_add(usize::from(!is_labelled));
+    let (numbers, ends) = numbered(path, &lines, end, most, &vocabulary)?;
     let names = vocabulary.names.clone();
     let (targets, shape, target) = match options.targets {
         false => (Targets::None, TargetShape::None, SchemaTarget::None),
         true if is_labelled => {
-            let trained = known.and(options.schema.as_ref()).and_then(Schema::class_names);
+            let trained = known.and(schema).and_then(Schema::class_names);
             let (classes, names) = labelled(path, &lines, trained)?;
             let target = SchemaTarget::Classes { column: LABEL.to_owned(), names: names.clone() };
             (Targets::Classes(classes), TargetShape::Classes { names }, target)
@@ -143,7 +154,7 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
     let built = Schema { columns: vec![column], target, ..Schema::default() };
     Ok(Arc::new(Lines {
         shape: ExampleShape { features: vec![steps, 1], targets: shape },
-        schema: options.schema.clone().filter(|_| known.is_some()).unwrap_or(built),
+        schema: known.and(schema).cloned().unwrap_or(built),
         numbers,
         ends,
         steps,
@@ -153,13 +164,13 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
     }))
 }
 
-/// The lines that say something; `is_guessed` if nobody has said that they have labels, or have none.
-fn split<'a>(path: &Path, whole: &'a str, is_cut_at_tab: bool, is_guessed: bool) -> Result<Vec<Line<'a>>, Error> {
+/// The lines that say something.
+fn split<'a>(path: &Path, whole: &'a str, form: &Form) -> Result<Vec<Line<'a>>, Error> {
     let mut lines = Vec::new();
     for (text, number) in whole.lines().zip(1..).filter(|(text, _)| !text.trim().is_empty()) {
         let wrong = |reason: &str| Error::NoLabel { path: path.to_owned(), line: number, reason: reason.to_owned() };
-        let line = match (is_cut_at_tab, text.split_once('\t')) {
-            (false, Some(_)) if is_guessed => {
+        let line = match (form.is_cut_at_tab, text.split_once('\t')) {
+            (false, Some(_)) if form.is_guessed => {
                 return Err(wrong("it has a tab, but the first has none; `labels=no` takes tabs as characters"));
             }
             (false, _) => Line { number, label: None, text },
@@ -175,6 +186,28 @@ fn split<'a>(path: &Path, whole: &'a str, is_cut_at_tab: bool, is_guessed: bool)
         true => Err(Error::NoLines { path: path.to_owned(), expected: "a text on every line" }),
         false => Ok(lines),
     }
+}
+
+/// The numbers of the characters of all lines, at most so many of each, and where each line ends.
+fn numbered(
+    path: &Path,
+    lines: &[Line<'_>],
+    end: Option<char>,
+    most: usize,
+    vocabulary: &Vocabulary,
+) -> Result<(Vec<u32>, Vec<usize>), Error> {
+    let (mut numbers, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
+    for line in lines {
+        for character in line.text.chars().chain(end).take(most) {
+            numbers.push(vocabulary.number(character).ok_or_else(|| Error::BadSetting {
+                setting: "lines:",
+                expected: "a text of the characters that the model was trained with".into(),
+                found: format!("one with {character:?} in line {} of `{}`", line.number, path.display()),
+            })?);
+        }
+        ends.push(numbers.len());
+    }
+    Ok((numbers, ends))
 }
 
 /// The class of every line, and the names of all.
