@@ -11,8 +11,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
-        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `sequences:`, `text:`, `cifar10:`, \
-         `shards:`, `partitions:`{suggestion}"
+        "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `jsonl:`, `sequences:`, `text:`, `lines:`, \
+         `cifar10:`, `images:`, `shards:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.
@@ -252,6 +252,70 @@ pub enum Error {
         /// The name.
         column: String,
     },
+    /// A line that is no JSON object.
+    #[error("`{}` line {line} is no JSON object that can be taken: {reason}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A value of a JSON object that cannot be taken.
+    #[error("`{}` line {line}, key `{key}`: expected {expected}, found {found}", path.display())]
+    BadKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The key.
+        key: String,
+        /// What its value should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A key that no line has.
+    #[error("no line of `{}` has the key `{found}`: its keys are {keys}{suggestion}", path.display())]
+    NoSuchKey {
+        /// The file.
+        path: PathBuf,
+        /// The key asked for.
+        found: String,
+        /// The keys there are.
+        keys: String,
+        /// The nearest of them.
+        suggestion: Suggestion,
+    },
+    /// A line without the label that others have, or with one that they lack.
+    #[error("`{}` line {line}: {reason}", path.display())]
+    NoLabel {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What was expected and found.
+        reason: String,
+    },
+    /// A file of lines that has none.
+    #[error("`{}` is empty: expected {expected}", path.display())]
+    NoLines {
+        /// The file.
+        path: PathBuf,
+        /// What a line should be.
+        expected: &'static str,
+    },
+    /// More of something than any data has.
+    #[error("`{}` has more than {limit} {what}", path.display())]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+        /// What there is too much of.
+        what: &'static str,
+        /// The most that are taken.
+        limit: usize,
+    },
     /// A file without a byte in it.
     #[error("`{}` is empty: expected a line with the names of its columns, and rows", path.display())]
     EmptyTable {
@@ -367,6 +431,32 @@ pub enum Error {
         "this program was built without `shards:`: build it with `--features shards`, or use the Python package, which has it"
     )]
     WithoutShards,
+    /// A program that was built without the reader of images.
+    #[error("this program was built without `images:`: build it with the feature `images` of `paceline-data`")]
+    WithoutImages,
+    /// Images that cannot be read.
+    #[error(
+        "{count} of the {of} images of `{}` cannot be read: {listed}; repair or remove them, or add `unreadable=skip` to leave them out",
+        path.display()
+    )]
+    UnreadableImages {
+        /// The folder.
+        path: PathBuf,
+        /// How many cannot be read.
+        count: usize,
+        /// How many there are.
+        of: usize,
+        /// The first of them, and why.
+        listed: String,
+    },
+    /// An image that cannot be read any more.
+    #[error("the image `{}` cannot be read, but could be when the data was opened: {source}", path.display())]
+    LostImage {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BoxError,
+    },
     /// A file that is not text.
     #[error("`{}` line {line} is not UTF-8 text: save the file as UTF-8", path.display())]
     NotUtf8 {

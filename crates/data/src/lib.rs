@@ -23,8 +23,9 @@
 //! - [`Source`], [`ExampleShape`], [`Order`]: what every kind of data looks like from outside (`source`).
 //! - [`open`], [`OpenOptions`]: a source by its specification, such as `mnist:train` (`open`, its grammar in `spec`).
 //! - The sources: [`Arrays`] and [`Stream`] from Rust values; `bytes` for images that stay bytes; `digits`, `mnist` and
-//!   `cifar` and `idx` over it; `table` for comma-separated values, with its [`Schema`]; `sequences` for tables whose rows are
-//!   steps, `text` for characters;
+//!   `cifar` and `idx` over it; `images` for folders of images; `table` for comma-separated values and lines of JSON, with
+//!   its [`Schema`]; `sequences` for tables whose rows are
+//!   steps, `text` for characters, `lines` for those of each line;
 //!   `shards` for folders of Parquet or Arrow files (a feature); [`Subset`] and [`split`] as views; [`Partitions`] where each
 //!   worker has some of the data.
 //! - [`Normaliser`]: brings features to a range that networks learn well from.
@@ -38,13 +39,17 @@ mod arrays;
 mod beside;
 mod bytes;
 mod cifar;
+mod classes;
 mod digits;
 mod error;
 mod export;
 mod fetch;
 mod fingerprint;
 mod idx;
+#[cfg(feature = "images")]
+mod images;
 mod inspect;
+mod lines;
 mod loader;
 mod mnist;
 mod normaliser;
@@ -61,6 +66,7 @@ mod subset;
 mod suggestion;
 mod table;
 mod text;
+mod vocabulary;
 
 pub use arrays::Arrays;
 pub use error::{BoxError, Error};

@@ -3,6 +3,10 @@ use serde::{Deserialize, Serialize};
 use crate::source::for_each_piece;
 use crate::{Error, Source, Statistics};
 
+/// The mean red, green and blue of the images of ImageNet, from 0 to 255, that networks of the kind VGG were trained with (Simonyan and
+/// Zisserman 2014, section 2.1; the numbers are those of their published models).
+const VGG16_MEAN: [f32; 3] = [123.68, 116.779, 103.939];
+
 /// Which normaliser to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,6 +20,8 @@ pub enum NormaliserKind {
     Standardise,
     /// Bytes become 0 to 1.
     Image,
+    /// From red, green and blue, which go from 0 to 255, the means of ImageNet are subtracted.
+    Vgg16,
 }
 
 /// Brings features to a range that networks learn well from; fitted on training data, kept with the model.
@@ -41,17 +47,26 @@ pub enum Normaliser {
         /// The largest value a pixel can have.
         scale: f32,
     },
+    /// `x − mean`, colour by colour: for pixels of red, green and blue.
+    Vgg16 {
+        /// The mean of each colour.
+        mean: [f32; 3],
+    },
 }
 
 impl Normaliser {
     /// Fits a normaliser to a source in one pass and bounded memory; `None` for [`NormaliserKind::None`].
     pub fn fit(kind: NormaliserKind, source: &dyn Source) -> Result<Option<Self>, Error> {
+        if kind == NormaliserKind::Vgg16 {
+            expect_colours(&source.shape().features)?;
+        }
         if let Some(partitions) = source.partitions() {
             return Ok(Self::from_statistics(kind, &partitions.notes().statistics));
         }
         Ok(match kind {
             NormaliserKind::None => None,
             NormaliserKind::Image => Some(Self::Image { scale: 255.0 }),
+            NormaliserKind::Vgg16 => Some(Self::Vgg16 { mean: VGG16_MEAN }),
             NormaliserKind::MinMax => Some(Self::fit_min_max(source)?),
             NormaliserKind::Standardise => Some(Self::fit_standardise(source)?),
         })
@@ -84,7 +99,7 @@ impl Normaliser {
             Self::Standardise { mean, deviation } => {
                 Self::Standardise { mean: mean.repeat(steps), deviation: deviation.repeat(steps) }
             }
-            Self::Image { .. } => self,
+            Self::Image { .. } | Self::Vgg16 { .. } => self,
         }
     }
 
@@ -104,6 +119,7 @@ impl Normaliser {
         match kind {
             NormaliserKind::None => None,
             NormaliserKind::Image => Some(Self::Image { scale: 255.0 }),
+            NormaliserKind::Vgg16 => Some(Self::Vgg16 { mean: VGG16_MEAN }),
             NormaliserKind::MinMax => Some(Self::min_max(limits(&known.minimum), &limits(&known.maximum))),
             NormaliserKind::Standardise => Some(Self::standardise(&known.mean, &known.squares, known.count as f64)),
         }
@@ -134,6 +150,7 @@ impl Normaliser {
             Self::MinMax { minimum, range } => (minimum, range),
             Self::Standardise { mean, deviation } => (mean, deviation),
             Self::Image { scale } => return check_divisor(*scale),
+            Self::Vgg16 { mean } => return check_mean(mean, width),
         };
         for found in [shift.len(), divisors.len()] {
             if found != width {
@@ -154,6 +171,11 @@ impl Normaliser {
                 features.iter_mut().for_each(|value| *value /= scale);
                 return Ok(());
             }
+            Self::Vgg16 { mean } => {
+                let pixels = features.chunks_exact_mut(mean.len());
+                pixels.for_each(|pixel| pixel.iter_mut().zip(mean).for_each(|(value, mean)| *value -= mean));
+                return Ok(());
+            }
         };
         for row in features.chunks_exact_mut(width) {
             for ((value, shift), divisor) in row.iter_mut().zip(shift).zip(divisors) {
@@ -161,6 +183,18 @@ impl Normaliser {
             }
         }
         Ok(())
+    }
+}
+
+/// Fails unless examples are images of three colours: which number is which, only their shape says.
+fn expect_colours(features: &[usize]) -> Result<(), Error> {
+    match features {
+        [_, _, 3] => Ok(()),
+        _ => {
+            let expected = "another, unless examples are images of red, green and blue".to_owned();
+            let found = format!("`vgg16` for features of shape {features:?}");
+            Err(Error::BadSetting { setting: "normaliser", expected, found })
+        }
     }
 }
 
@@ -176,6 +210,20 @@ fn of_step(source: &dyn Source) -> usize {
 fn divisor(spread: f64) -> f32 {
     let spread = spread as f32;
     if spread.is_normal() && spread > 0.0 { spread } else { 1.0 }
+}
+
+fn check_mean(mean: &[f32; 3], width: usize) -> Result<(), Error> {
+    if !width.is_multiple_of(mean.len()) {
+        let (what, expected) = ("the number of features under the normaliser `vgg16`", "a multiple of 3".to_owned());
+        return Err(Error::ShapeMismatch { what, expected, found: width.to_string() });
+    }
+    match mean.iter().find(|mean| !mean.is_finite()) {
+        None => Ok(()),
+        Some(mean) => {
+            let expected = "finite".to_owned();
+            Err(Error::BadSetting { setting: "normaliser mean", expected, found: mean.to_string() })
+        }
+    }
 }
 
 fn check_divisor(divisor: f32) -> Result<(), Error> {
@@ -231,6 +279,27 @@ mod tests {
         }
         let kind: NormaliserKind = serde_json::from_str("\"min_max\"").unwrap();
         assert_eq!(kind, NormaliserKind::MinMax);
+    }
+
+    #[test]
+    fn vgg16_subtracts_a_mean_from_each_colour_of_every_pixel() {
+        let images = |channels: usize| {
+            let shape = ExampleShape { features: vec![1, 2, channels], targets: TargetShape::None };
+            Arrays::new(vec![0.0; 4 * channels], shape, Targets::None).unwrap()
+        };
+        let normaliser = Normaliser::fit(NormaliserKind::Vgg16, &images(3)).unwrap().unwrap();
+        let mut image = vec![0.0, 0.0, 0.0, 255.0, 116.779, 104.0];
+        normaliser.apply(&mut image, 6).unwrap();
+        assert_eq!(image, [-123.68, -116.779, -103.939, 255.0 - 123.68, 0.0, 104.0 - 103.939]);
+        let text = serde_json::to_string(&normaliser).unwrap();
+        assert_eq!(text, r#"{"vgg16":{"mean":[123.68,116.779,103.939]}}"#);
+        assert_eq!(serde_json::from_str::<Normaliser>(&text).unwrap(), normaliser);
+        let refused = |of: &Arrays| Normaliser::fit(NormaliserKind::Vgg16, of).unwrap_err().to_string();
+        for message in [refused(&images(1)), refused(&table())] {
+            assert!(message.contains("images of red, green and blue"), "{message}");
+        }
+        assert!(matches!(normaliser.check(4), Err(Error::ShapeMismatch { .. })));
+        assert!(Normaliser::Vgg16 { mean: [f32::NAN; 3] }.check(6).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use paceline_model::PartitionId;
 use crate::fetch::{FetchOptions, Progress};
 use crate::spec::{Spec, expect_name};
 use crate::{
-    Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, mnist, sequences, table, text,
+    Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, lines, mnist, sequences, table, text,
 };
 
 /// A partition that somebody has.
@@ -70,14 +70,20 @@ impl OpenOptions {
             return Err(outside());
         }
         let found = self.root.as_ref().map_or_else(|| Path::new(path).to_owned(), |root| root.join(path));
-        // Links may lead anywhere. A file that is not there is told by who opens it.
-        if self.confined
-            && let (Ok(file), Ok(root)) = (found.canonicalize(), root.canonicalize())
-            && !file.starts_with(root)
-        {
-            return Err(outside());
-        }
+        self.expect_inside(&found)?;
         Ok(found)
+    }
+
+    /// Fails if a file may not be read. Links may lead anywhere; a file that is not there is told by who opens it.
+    pub(crate) fn expect_inside(&self, file: &Path) -> Result<(), Error> {
+        let root = self.root.as_deref().unwrap_or(Path::new("."));
+        if self.confined
+            && let (Ok(found), Ok(within)) = (file.canonicalize(), root.canonicalize())
+            && !found.starts_with(within)
+        {
+            return Err(Error::OutsideRoot { path: file.display().to_string(), root: root.to_owned() });
+        }
+        Ok(())
     }
 
     pub(crate) fn fetch(&self) -> FetchOptions {
@@ -98,10 +104,13 @@ impl OpenOptions {
 /// | `digits:`, `digits:train`, `digits:test` | 1,797 digits of 8 × 8 that are part of the program |
 /// | `idx:images,labels` | IDX files, `.gz` or not; the labels may be left out when no targets are wanted |
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
+/// | `jsonl:path?label=species&…` | lines of JSON: an object for every example, its keys the columns of a table |
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
 /// | `sequences:path?id=…&label=…` | a table whose rows are the steps of sequences |
 /// | `text:path?steps=100` | text, character by character: the next one is to be told |
+/// | `lines:path?length=80` | every line a sequence of characters, with a label before a tab, or the next character to be told |
 /// | `cifar10:path` | the binary files of CIFAR-10, or a folder of them |
+/// | `images:folder?width=64&height=64&…` | images in a folder for each class; with the feature `images`, which is on by default |
 /// | `partitions:folder` | data that lives with workers, with the notes of all partitions in a folder; see [`Partitions`] |
 /// | `given:name` | a source that the program has made itself, in [`OpenOptions::given`] |
 ///
@@ -143,12 +152,17 @@ fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>,
         }
         "sequences" => sequences::open(&options.path(spec.rest)?, &spec.options, options),
         "text" => text::open(&options.path(spec.rest)?, &spec.options, options),
+        "lines" => lines::open(&options.path(spec.rest)?, &spec.options, options),
         "cifar10" => {
             spec.expect_no_options()?;
             cifar::open(&options.path(spec.rest)?)
         }
+        "images" => images(&options.path(spec.rest)?, &spec.options, options),
         "shards" => shards(&options.path(spec.rest)?, &spec.options, options),
-        _ => table::open(&options.path(spec.rest)?, &spec.options, options),
+        scheme => {
+            let format = if scheme == "jsonl" { table::Format::JsonLines } else { table::Format::Csv };
+            table::open(&options.path(spec.rest)?, format, &spec.options, options)
+        }
     }
 }
 
@@ -160,12 +174,22 @@ fn shards(_: &Path, _: &[(&str, String)], _: &OpenOptions) -> Result<Arc<dyn Sou
     Err(Error::WithoutShards)
 }
 
+#[cfg(feature = "images")]
+use crate::images::open as images;
+
+#[cfg(not(feature = "images"))]
+fn images(_: &Path, _: &[(&str, String)], _: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
+    Err(Error::WithoutImages)
+}
+
 /// The file of the specification that `output` is too, under this or another name: writing it would destroy what is read.
 pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<PathBuf>, Error> {
     let spec = Spec::parse(spec)?;
     let inputs = match spec.scheme {
         "idx" => spec.rest.split(',').map(|path| options.path(path)).collect::<Result<Vec<_>, _>>()?,
-        "csv" | "sequences" | "text" | "cifar10" => vec![options.path(spec.rest)?],
+        "csv" | "jsonl" | "sequences" | "text" | "lines" | "cifar10" => vec![options.path(spec.rest)?],
+        #[cfg(feature = "images")]
+        "images" => crate::images::listed(&options.path(spec.rest)?, options)?,
         #[cfg(feature = "shards")]
         "shards" => crate::shards::listed(&options.path(spec.rest)?)?,
         // What is fetched is kept in a folder of its own, and what is built in has no file.

@@ -10,6 +10,7 @@ use paceline_model::Targets;
 use crate::spec::{count, expect_name};
 use crate::{
     Arrays, Error, ExampleShape, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source, Suggestion, TargetShape,
+    classes,
 };
 
 /// What the specification says.
@@ -204,18 +205,7 @@ fn labelled(
     };
     let names: Vec<String> = match known.and_then(Schema::class_names) {
         Some(names) => names.to_vec(),
-        None => {
-            let mut names: Vec<String> = sequences.iter().flat_map(counted).flatten().collect();
-            names.sort_unstable();
-            names.dedup();
-            // By size, if all are numbers.
-            if let Ok(numbers) = names.iter().map(|name| name.parse::<f64>()).collect::<Result<Vec<_>, _>>() {
-                let mut places: Vec<usize> = (0..names.len()).collect();
-                places.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
-                names = places.into_iter().map(|place| names[place].clone()).collect();
-            }
-            names
-        }
+        None => classes::names_of(sequences.iter().flat_map(counted).flatten()),
     };
     let class = |label: &String| {
         let found = names.iter().position(|name| name == label);

@@ -4,10 +4,24 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 10] =
-    ["mnist", "digits", "idx", "csv", "sequences", "text", "cifar10", "shards", "partitions", "given"];
+pub(crate) const SCHEMES: [&str; 13] = [
+    "mnist",
+    "digits",
+    "idx",
+    "csv",
+    "jsonl",
+    "sequences",
+    "text",
+    "lines",
+    "cifar10",
+    "images",
+    "shards",
+    "partitions",
+    "given",
+];
 /// Those that have options.
-const WITH_OPTIONS: [&str; 7] = ["mnist", "digits", "csv", "sequences", "text", "cifar10", "shards"];
+const WITH_OPTIONS: [&str; 10] =
+    ["mnist", "digits", "csv", "jsonl", "sequences", "text", "lines", "cifar10", "images", "shards"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +40,7 @@ impl<'a> Spec<'a> {
             let suggestion = match SCHEMES.contains(&text) {
                 true => Suggestion(Some(format!("{text}:"))),
                 false if path.to_lowercase().ends_with(".csv") => Suggestion(Some(format!("csv:{text}"))),
+                false if path.to_lowercase().ends_with(".jsonl") => Suggestion(Some(format!("jsonl:{text}"))),
                 false => Suggestion::nearest(text, SCHEMES),
             };
             return Err(unknown(suggestion));
@@ -88,7 +103,7 @@ impl Spec<'_> {
 }
 
 /// More steps than any sequence has.
-const MOST: usize = 1 << 24;
+pub(crate) const MOST: usize = 1 << 24;
 
 /// A number from 1 on.
 pub(crate) fn count(setting: &'static str, value: &str) -> Result<usize, Error> {

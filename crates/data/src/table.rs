@@ -1,4 +1,4 @@
-//! Tables of comma-separated values.
+//! Tables of comma-separated values, and of lines of JSON.
 //!
 //! One pass over the file fits the schema and notes where blocks of rows begin. A table that fits the memory limit is
 //! then decoded whole; a larger one is decoded block by block, by the same decoder.
@@ -15,6 +15,7 @@ mod blocks;
 mod decoder;
 mod dropped;
 mod fit;
+mod json_lines;
 mod narrowing;
 mod options;
 mod rows;
@@ -32,9 +33,21 @@ pub use schema::{Column, ColumnKind, Schema, SchemaTarget};
 const BLOCK_ROWS: usize = 1024;
 const BLOCK_BYTES: usize = 4 << 20;
 
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    JsonLines,
+}
+
 /// Opens a table with the options of its specification.
-pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    let scanned = scan(path, pairs, options)?;
+pub(crate) fn open(
+    path: &Path,
+    format: Format,
+    pairs: &[(&str, String)],
+    options: &OpenOptions,
+) -> Result<Arc<dyn Source>, Error> {
+    let scanned = scan(path, format, pairs, options)?;
     if scanned.examples.saturating_mul(scanned.decoder.row_bytes()) > options.memory_limit {
         return Ok(Arc::new(scanned.into_blocks()));
     }
@@ -52,12 +65,16 @@ struct Scanned {
     notes: Notes,
 }
 
-fn scan(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Scanned, Error> {
-    let table = TableOptions::parse(pairs)?;
-    let mut rows = Rows::open(path, &table)?;
-    let block_rows = (BLOCK_BYTES / (4 * rows.names.len().max(1))).clamp(16, BLOCK_ROWS);
+fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Scanned, Error> {
+    let mut table = TableOptions::parse(pairs, format)?;
     let trained = options.schema.as_ref();
-    match trained.filter(|schema| !schema.columns.is_empty()) {
+    let known = trained.filter(|schema| !schema.columns.is_empty());
+    let mut rows = match format {
+        Format::Csv => Rows::open(path, &table)?,
+        Format::JsonLines => Rows::open_json(path, &mut table, options.targets, known)?,
+    };
+    let block_rows = (BLOCK_BYTES / (4 * rows.names.len().max(1))).clamp(16, BLOCK_ROWS);
+    match known {
         None => {
             let Fitted { mut schema, rows: examples, starts, notes } =
                 fit(&mut rows, &table, options.targets, block_rows)?;

@@ -1,6 +1,5 @@
 //! Text as sequences of characters: what goes in is the number of each character, and what is wanted is the number of the next.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use paceline_model::{Batch, Targets};
 
 use crate::source::{begin, check_indices, value_targets};
 use crate::spec::{count, expect_name};
+use crate::vocabulary::Vocabulary;
 use crate::{Error, ExampleShape, OpenOptions, Schema, Source, TargetShape};
 
 /// Steps of a sequence unless the specification says otherwise.
@@ -40,16 +40,9 @@ pub(crate) fn open(
     }
     let text = read(path)?;
     let known = open_options.schema.as_ref().and_then(Schema::class_names);
-    let names: Vec<String> = match known {
-        Some(names) => names.to_vec(),
-        None => text.chars().collect::<BTreeSet<_>>().into_iter().map(String::from).collect(),
-    };
-    let mut characters: Vec<(char, u32)> =
-        names.iter().zip(0..).filter_map(|(name, number)| Some((name.chars().next()?, number))).collect();
-    characters.sort_unstable();
+    let vocabulary = Vocabulary::of(known, text.chars());
     let number = |character: char| {
-        let found = characters.binary_search_by_key(&character, |(known, _)| *known);
-        found.map(|at| characters[at].1).map_err(|_| Error::BadSetting {
+        vocabulary.number(character).ok_or_else(|| Error::BadSetting {
             setting: "text:",
             expected: "a text of the characters that the model was trained with".into(),
             found: format!("one with {character:?}"),
@@ -66,7 +59,7 @@ pub(crate) fn open(
     };
     Ok(Arc::new(Text {
         shape: ExampleShape { features: vec![steps, 1], targets },
-        schema: Schema::of_classes(names),
+        schema: Schema::of_classes(vocabulary.names),
         numbers,
         steps,
         stride: stride.unwrap_or(steps),

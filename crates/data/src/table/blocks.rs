@@ -158,7 +158,8 @@ mod tests {
         (0..30_000).for_each(|row| writeln!(text, "{row},{}", row % 7).unwrap());
         std::fs::write(&path, text).unwrap();
         let options = OpenOptions::default();
-        let table = table::scan(&path, &[("label", "b".to_owned())], &options).unwrap().into_blocks();
+        let table =
+            table::scan(&path, table::Format::Csv, &[("label", "b".to_owned())], &options).unwrap().into_blocks();
         assert!(table.starts.len() > 3 * MOST_HELD, "the file is many times the cache");
         let shuffle = Shuffle::new(table.examples(), table.order(), 3, 0);
         let (mut batch, mut most) = (Batch::empty(), 0);

@@ -65,6 +65,10 @@ impl Decoder {
                     Feature::Number { fill: (fill - shift) as f32, shift: *shift }
                 }
                 ColumnKind::Category { names } => Feature::Category { places: numbered(names) },
+                ColumnKind::Characters { .. } => {
+                    let (expected, found) = ("`lines:`, as in training".to_owned(), "a table".to_owned());
+                    return Err(Error::BadSetting { setting: "source", expected, found });
+                }
             };
             columns.push((field, feature));
         }

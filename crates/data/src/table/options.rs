@@ -2,10 +2,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Format;
 use crate::Error;
 use crate::spec::expect_name;
 
-/// The options of `csv:path?key=value&…`. A column is named by its header or by its place from 0; -1 is the last.
+/// The options of `csv:path?key=value&…`, and of `jsonl:path` but for `header` and `delimiter`. A column is named by its header or by its place from 0; -1 is the last.
 ///
 /// With the schema of a trained model, `columns`, `drop`, `categories` and `task` are those of the training file.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,9 +80,9 @@ impl fmt::Display for Missing {
 
 impl TableOptions {
     const NAMES: [&str; 9] =
-        ["label", "columns", "drop", "categories", "weight", "header", "delimiter", "missing", "task"];
+        ["label", "columns", "drop", "categories", "weight", "missing", "task", "header", "delimiter"];
 
-    pub(crate) fn parse(pairs: &[(&str, String)]) -> Result<Self, Error> {
+    pub(super) fn parse(pairs: &[(&str, String)], format: Format) -> Result<Self, Error> {
         let mut options = Self {
             label: Vec::new(),
             columns: None,
@@ -93,6 +94,11 @@ impl TableOptions {
             missing: None,
             task: None,
         };
+        let (what, known) = match format {
+            Format::Csv => ("option of `csv:`", &Self::NAMES[..]),
+            // All but the last two.
+            Format::JsonLines => ("option of `jsonl:`", &Self::NAMES[..7]),
+        };
         for (key, value) in pairs {
             let list = || value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
             match *key {
@@ -101,6 +107,7 @@ impl TableOptions {
                 "drop" => options.drop = list(),
                 "categories" => options.categories = list(),
                 "weight" => options.weight = Some(value.clone()),
+                "header" | "delimiter" if format == Format::JsonLines => expect_name(what, key, known)?,
                 "header" => {
                     expect_name("value of `header`", value, &["auto", "yes", "no"])?;
                     options.header = match value.as_str() {
@@ -115,7 +122,7 @@ impl TableOptions {
                     expect_name("value of `task`", value, &["classes", "regression"])?;
                     options.task = Some(if value == "classes" { Task::Classes } else { Task::Regression });
                 }
-                _ => expect_name("option of `csv:`", key, &Self::NAMES)?,
+                _ => expect_name(what, key, known)?,
             }
         }
         if options.label.len() > 1 && options.task == Some(Task::Classes) {
@@ -161,20 +168,20 @@ fn parse_missing(value: &str) -> Result<Missing, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Missing, TableOptions};
+    use super::{Format, Missing, TableOptions};
 
     #[test]
     fn an_unknown_option_is_answered_with_the_nearest_one() {
-        let message = TableOptions::parse(&[("lable", "x".to_owned())]).unwrap_err().to_string();
+        let message = TableOptions::parse(&[("lable", "x".to_owned())], Format::Csv).unwrap_err().to_string();
         assert!(message.contains("did you mean `label`?"), "{message}");
-        let message = TableOptions::parse(&[("missing", "meen".to_owned())]).unwrap_err().to_string();
+        let message = TableOptions::parse(&[("missing", "meen".to_owned())], Format::Csv).unwrap_err().to_string();
         assert!(message.contains("did you mean `mean`?"), "{message}");
     }
 
     #[test]
     fn the_rule_for_missing_values_prints_as_it_is_written() {
         for rule in ["error", "drop", "mean", "value:-1.5"] {
-            let options = TableOptions::parse(&[("missing", rule.to_owned())]).unwrap();
+            let options = TableOptions::parse(&[("missing", rule.to_owned())], Format::Csv).unwrap();
             assert_eq!(options.missing.unwrap().to_string(), rule);
         }
         assert_eq!(Missing::default(), Missing::Error);

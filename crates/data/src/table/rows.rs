@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
 
-use super::{Header, TableOptions};
+use super::json_lines::JsonLines;
+use super::{Header, Schema, TableOptions};
 use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
@@ -32,7 +33,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The rows of a file of comma-separated values, with its columns named.
+/// The rows of a file, with its columns named.
 pub(super) struct Rows {
     pub(super) path: PathBuf,
     /// One name for each field: from the header, or the place from 0.
@@ -41,9 +42,15 @@ pub(super) struct Rows {
     pub(super) named: bool,
     /// The cells of the first line, if it was taken for data and nobody has said that it is.
     pub(super) guessed: Vec<String>,
-    reader: Reader<File>,
+    reader: Lines,
     record: StringRecord,
     first: Position,
+}
+
+/// What rows are read from.
+enum Lines {
+    Csv(Reader<File>),
+    Json(JsonLines),
 }
 
 impl Rows {
@@ -64,7 +71,7 @@ impl Rows {
             names: Vec::new(),
             named: false,
             guessed: Vec::new(),
-            reader,
+            reader: Lines::Csv(reader),
             record: StringRecord::new(),
             first: Position::new(),
         };
@@ -97,10 +104,39 @@ impl Rows {
             rows.guessed = rows.record.iter().map(str::to_owned).collect();
         }
         if rows.named {
-            rows.first = rows.reader.position().clone();
+            if let Lines::Csv(reader) = &rows.reader {
+                rows.first = reader.position().clone();
+            }
         } else {
             rows.seek(Position::new())?;
         }
+        Ok(rows)
+    }
+
+    /// Opens a file of lines of JSON. In the options, lists of numbers are replaced by their columns.
+    pub(super) fn open_json(
+        path: &Path,
+        options: &mut TableOptions,
+        wants_targets: bool,
+        trained: Option<&Schema>,
+    ) -> Result<Self, Error> {
+        let lines = JsonLines::open(path, options, trained)?;
+        lines.expand(&mut options.label, !wants_targets)?;
+        // These are those of the training file where there is one.
+        let may_be_missing = trained.is_some();
+        for names in [options.columns.as_mut(), Some(&mut options.drop), Some(&mut options.categories)] {
+            names.map_or(Ok(()), |names| lines.expand(names, may_be_missing))?;
+        }
+        let names = lines.names();
+        options.drop.retain(|name| names.contains(name));
+        let mut seen = HashSet::new();
+        if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(Error::DuplicateColumn { path: path.to_owned(), column: column.clone() });
+        }
+        let (record, first) = (StringRecord::new(), Position::new());
+        let (path, guessed, reader) = (path.to_owned(), Vec::new(), Lines::Json(lines));
+        let mut rows = Self { path, names, named: true, guessed, reader, record, first };
+        rows.restart()?;
         Ok(rows)
     }
 
@@ -111,8 +147,10 @@ impl Rows {
 
     /// Goes to a row whose [`Rows::position`] was noted.
     pub(super) fn seek(&mut self, position: Position) -> Result<(), Error> {
-        let path = &self.path;
-        self.reader.seek(position).map_err(|error| csv_error(path, error))
+        match &mut self.reader {
+            Lines::Csv(reader) => reader.seek(position).map_err(|error| csv_error(&self.path, error)),
+            Lines::Json(lines) => lines.seek(&position),
+        }
     }
 
     /// Reads the next row of data, `None` at the end; a row with too many or too few fields is an error.
@@ -128,8 +166,10 @@ impl Rows {
     }
 
     fn read_record(&mut self) -> Result<bool, Error> {
-        let path = &self.path;
-        self.reader.read_record(&mut self.record).map_err(|error| csv_error(path, error))
+        match &mut self.reader {
+            Lines::Csv(reader) => reader.read_record(&mut self.record).map_err(|error| csv_error(&self.path, error)),
+            Lines::Json(lines) => lines.read_record(&mut self.record),
+        }
     }
 
     /// Where the row that was read last begins.

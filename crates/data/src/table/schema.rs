@@ -46,6 +46,13 @@ pub enum ColumnKind {
         /// The names, sorted.
         names: Vec<String>,
     },
+    /// One feature for each character of a text: its number.
+    Characters {
+        /// The characters, in the order of their numbers.
+        names: Vec<String>,
+        /// Characters that count.
+        steps: usize,
+    },
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
@@ -106,6 +113,7 @@ impl Schema {
             match kind {
                 ColumnKind::Number { .. } => features.push(name.clone()),
                 ColumnKind::Category { names } => features.extend(names.iter().map(|of| format!("{name}={of}"))),
+                ColumnKind::Characters { steps, .. } => features.extend((1..=*steps).map(|at| format!("{name}.{at}"))),
             }
         }
         features
@@ -118,6 +126,7 @@ impl Schema {
             match &column.kind {
                 ColumnKind::Number { shift, .. } => shifts.push(*shift),
                 ColumnKind::Category { names } => shifts.extend(names.iter().map(|_| 0.0)),
+                ColumnKind::Characters { steps, .. } => shifts.extend((0..*steps).map(|_| 0.0)),
             }
         }
         shifts
@@ -128,6 +137,7 @@ impl Schema {
         let width = |column: &Column| match &column.kind {
             ColumnKind::Number { .. } => 1,
             ColumnKind::Category { names } => names.len(),
+            ColumnKind::Characters { steps, .. } => *steps,
         };
         self.columns.iter().map(width).sum()
     }

@@ -81,6 +81,27 @@ fn every_kind_of_source_keeps_the_rules() {
     check("table", &*open(&iris(folder.path()), &options).unwrap());
     let streamed = OpenOptions { memory_limit: 0, ..OpenOptions::default() };
     check("streamed table", &*open(&iris(folder.path()), &streamed).unwrap());
+    for options in [&options, &streamed] {
+        let path = folder.path().join("rows.jsonl");
+        let row = |at: usize| format!("{{\"x\": [{at}, {}], \"y\": \"{}\"}}\n", at * at, at % 3);
+        std::fs::write(&path, (0..40).map(row).collect::<String>()).unwrap();
+        check("lines of JSON", &*open(&format!("jsonl:{}?label=y", path.display()), options).unwrap());
+    }
+    for (name, text) in [("lines", "abc\nbca\ncab\nbac\n"), ("labelled lines", "x\tab\ny\tba\nx\taa\nx\tbb\n")] {
+        let path = folder.path().join("lines.txt");
+        std::fs::write(&path, text).unwrap();
+        check(name, &*open(&format!("lines:{}", path.display()), &options).unwrap());
+    }
+    #[cfg(feature = "images")]
+    for options in [&options, &streamed] {
+        let images = folder.path().join("images");
+        for at in 0..5u8 {
+            let path = images.join(["a", "b"][usize::from(at % 2)]).join(format!("{at}.png"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            image::RgbImage::from_pixel(3, 2, image::Rgb([at, 2, 3])).save(path).unwrap();
+        }
+        check("images", &*open(&format!("images:{}", images.display()), options).unwrap());
+    }
     check("first", &Subset::first(Arc::clone(&digits), 30));
     check("picked", &Subset::of(Arc::clone(&digits), vec![9, 3, 200, 3, 5]).unwrap());
     check("split", &*split(digits, 0.1, 1).unwrap().0);

@@ -6,6 +6,10 @@ mod conformance;
 mod exports;
 mod fetching;
 mod idx;
+#[cfg(feature = "images")]
+mod images;
+mod json_lines;
+mod lines;
 mod loader;
 mod sequences;
 #[cfg(feature = "shards")]
