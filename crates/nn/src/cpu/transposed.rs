@@ -10,10 +10,10 @@ use crate::window::Window;
 /// The convolution whose images are what comes out here; none where some of that is seen by no window.
 pub(super) fn reversed(op: &Transposed) -> Option<Conv> {
     let mut after = [0; 2];
-    for d in 0..2 {
+    for (d, after) in after.iter_mut().enumerate() {
         let reach = (op.kernel[d] - 1) * op.dilation[d] + 1;
         let seen = (op.input[d] - 1) * op.stride[d] + reach;
-        after[d] = seen.checked_sub(op.before[d] + op.out[d])?;
+        *after = seen.checked_sub(op.before[d] + op.out[d])?;
     }
     let Transposed { input: [rows, columns, channels], filters, kernel, stride, dilation, before, out } = *op;
     let window = Window {
