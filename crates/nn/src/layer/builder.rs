@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use super::joining;
 use super::wiring::{self, Origin};
-
 use crate::config::{NetworkConfig, Settings};
 use crate::graph::{Graph, Input, ValueId};
 use crate::network::{LayerInfo, Parameter};
