@@ -231,6 +231,7 @@ impl Model {
                 "roc": scores.roc.as_ref().map(paceline::nn::evaluation::MultiClassRoc::report),
             }),
             Measures::Values(values) => serde_json::json!({ "values": values.report() }),
+            Measures::Nothing => serde_json::json!({}),
         };
         Ok((to_json(&scores), scores.to_string(), details.to_string()))
     }

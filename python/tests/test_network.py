@@ -156,11 +156,21 @@ def test_a_mixture_tells_how_targets_are_spread() -> None:
     y = (draw.choice([-1.0, 1.0], (600, 1)) + 0.1 * draw.normal(size=(600, 1))).astype(np.float32)
     layers = [pl.layers.dense(8, activation="tanh"), pl.layers.output(6, loss={"mixture_density": {"gaussians": 2}})]
     network = pl.Network(layers, input=pl.feed_forward(1), seed=1, updater=pl.adam(0.02))
-    model = pl.Trainer(network, epochs=60, batch=50).fit((x, y)).model
+    model = pl.Trainer(network, epochs=200, batch=50).fit((x, y)).model
     told = model.outputs(x)
     assert sorted(np.sign(told[0, 4:])) == [-1, 1]
     assert np.exp(told[:, 2:4]).mean() == pytest.approx(0.1, rel=0.5)
     assert model.evaluate((x, y))["mse"] == pytest.approx(1.0, rel=0.2)
+
+
+def test_what_is_given_back_is_judged_by_nothing_but_its_loss() -> None:
+    network = pl.Network(pl.layers.semantic_hashing([24], 6, noise=1.0), input=pl.feed_forward(64), seed=1, updater=pl.adam(0.01))
+    outcome = pl.Trainer(network, epochs=6, batch=32).fit("digits:train", "digits:test")
+    assert outcome.scores is not None and set(outcome.scores) == {"score"}
+    # What is given back of everything without learning: half of every pixel.
+    assert outcome.scores["score"] < 64 * np.log(2)
+    rows = np.full((3, 64), 0.5, np.float32)
+    assert set(outcome.model.evaluate(rows)) == {"score"}
 
 
 def test_capsules_learn() -> None:

@@ -178,6 +178,7 @@ fn line(event: &Event, epochs: u64) -> String {
             let told = |measures: &Measures| match measures {
                 Measures::Values(values) => values.average().rmse.map(|r| format!("RMSE {r:.4}")),
                 Measures::Classes(classes) => Some(format!("accuracy {:.4}", classes.accuracy())),
+                Measures::Nothing => None,
             };
             let mut more: Vec<String> = told(&scores.measures).into_iter().collect();
             if !scores.outputs.is_empty() {

@@ -108,6 +108,7 @@ impl fmt::Display for Summary {
             let wide = width_of(self.classes.iter().map(|(name, _)| name.as_str()), "class");
             writeln!(f, "\n{:<wide$}  {:>10}  {:>7}", "class", "examples", "share")?;
             for (name, count) in &self.classes {
+                let name = short(name);
                 let share = 100.0 * *count as f64 / self.examples.max(1) as f64;
                 writeln!(f, "{name:<wide$}  {count:>10}  {share:>6.1}%")?;
             }
@@ -119,6 +120,7 @@ impl fmt::Display for Summary {
             let wide = width_of(columns.iter().map(|column| column.name.as_str()), title);
             writeln!(f, "\n{title:<wide$}  {:>12}  {:>12}  {:>12}", "minimum", "mean", "maximum")?;
             for ColumnSummary { name, minimum, mean, maximum, .. } in columns {
+                let name = short(name);
                 let [minimum, maximum] = [*minimum, *maximum].map(shown);
                 writeln!(f, "{name:<wide$}  {minimum:>12}  {mean:>12.4}  {maximum:>12}")?;
             }
@@ -134,5 +136,26 @@ fn shown(value: f64) -> String {
 }
 
 fn width_of<'a>(names: impl Iterator<Item = &'a str>, title: &'a str) -> usize {
-    names.chain([title]).map(|name| name.chars().count()).max().unwrap_or(0)
+    names.map(short).chain([title.to_owned()]).map(|name| name.chars().count()).max().unwrap_or(0)
+}
+
+/// Characters of a name that a table shows.
+const SHOWN: usize = 60;
+
+fn short(name: &str) -> String {
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        assert_eq!(short("petal"), "petal");
+        assert_eq!(short(&"ä".repeat(70_000)), format!("{}…", "ä".repeat(60)));
+    }
 }

@@ -11,7 +11,7 @@ use crate::source::{begin, check_indices, copy_targets, value_targets};
 use crate::spec::{MOST, count, expect_name};
 use crate::table::{Column, ColumnKind};
 use crate::vocabulary::Vocabulary;
-use crate::{Error, ExampleShape, OpenOptions, Schema, SchemaTarget, Source, Suggestion, TargetShape, classes};
+use crate::{Error, ExampleShape, OpenOptions, Schema, SchemaTarget, Source, Suggestion, TargetShape, classes, text};
 
 /// How what stands before the tab is called.
 const LABEL: &str = "label";
@@ -113,7 +113,7 @@ fn trained(schema: &Schema) -> Option<(&[String], usize)> {
 /// Opens a file.
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
     let asked = Options::read(pairs)?;
-    let whole = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    let whole = text::read_file(path)?;
     let schema = options.schema.as_ref();
     let known = schema.and_then(trained);
     let form = Form::of(&whole, asked.labels, known.and(schema), options.targets)?;

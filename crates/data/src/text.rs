@@ -68,22 +68,31 @@ pub(crate) fn open(
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let fail = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::File { action: "read", path, source }
-    };
     if !path.is_dir() {
-        return std::fs::read_to_string(path).map_err(fail(path));
+        return read_file(path);
     }
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(fail(path))? {
-        let file = entry.map_err(fail(path))?.path();
+    for entry in std::fs::read_dir(path).map_err(Error::file("read", path))? {
+        let file = entry.map_err(Error::file("read", path))?.path();
         if file.extension().is_some_and(|ending| ending == "txt" || ending == "md") {
             files.push(file);
         }
     }
     files.sort();
-    files.iter().map(|file| std::fs::read_to_string(file).map_err(fail(file))).collect()
+    files.iter().map(|file| read_file(file)).collect()
+}
+
+/// The text of a file, without the mark that some programs begin one with.
+pub(crate) fn read_file(path: &Path) -> Result<String, Error> {
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let source =
+            std::io::Error::new(std::io::ErrorKind::InvalidData, format!("line {line} is not UTF-8: save it as UTF-8"));
+        Error::File { action: "read", path: path.to_owned(), source }
+    })
 }
 
 impl Source for Text {

@@ -215,11 +215,12 @@ impl Cube {
             }),
             (Err(Misfit::Zero(name)), _) | (_, Err(Misfit::Zero(name))) => Err(Misfit::Zero(name)),
             (along, slice) => {
-                let least = |misfit: Result<Window, Misfit>| match misfit {
+                // What fits is large enough as it is.
+                let least = |misfit: Result<Window, Misfit>, enough: [usize; 2]| match misfit {
                     Err(Misfit::TooSmall(least)) => least,
-                    _ => [1, 1],
+                    _ => enough,
                 };
-                let ([depth, _], [height, width]) = (least(along), least(slice));
+                let ([depth, _], [height, width]) = (least(along, [kernel[0], 1]), least(slice, of_slice(kernel)));
                 Err(too_small([depth, height, width]))
             }
         }

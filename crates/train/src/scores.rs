@@ -48,6 +48,8 @@ pub enum Measures {
     Classes(Classification),
     /// For numbers.
     Values(Regression),
+    /// Nothing but the loss: for what is judged by itself and not by targets.
+    Nothing,
 }
 
 impl Scores {
@@ -73,7 +75,7 @@ impl Scores {
     pub fn accuracy(&self) -> Option<f64> {
         match &self.measures {
             Measures::Classes(classes) => Some(classes.accuracy()),
-            Measures::Values(_) => None,
+            Measures::Values(_) | Measures::Nothing => None,
         }
     }
 }
@@ -86,6 +88,7 @@ impl fmt::Display for Scores {
             match measures {
                 Measures::Classes(classes) => classes.fmt(f)?,
                 Measures::Values(values) => values.fmt(f)?,
+                Measures::Nothing => {}
             }
         }
         if !self.outputs.is_empty() {
@@ -101,6 +104,7 @@ impl fmt::Display for Scores {
                 classes.fmt(f)
             }
             Measures::Values(values) => values.fmt(f),
+            Measures::Nothing => Ok(()),
         }
     }
 }
@@ -155,6 +159,7 @@ impl Measures {
                 map.serialize_entry("rmse", &average.rmse)?;
                 map.serialize_entry("r2", &average.r2)
             }
+            Measures::Nothing => Ok(()),
         }
     }
 }
@@ -176,9 +181,19 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For targets of this kind and this network; nothing for data without targets. The curves of classes distinguish these
+    /// For targets of this kind and this network; nothing for data without targets, if the network wants some. The curves of classes distinguish these
     /// thresholds.
     pub fn new(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Option<Self> {
+        if !network.wants_targets() {
+            let scores = Scores {
+                loss: Loss::default(),
+                measures: Measures::Nothing,
+                roc: None,
+                auc: None,
+                outputs: Vec::new(),
+            };
+            return Some(Self { scores, apart: None, outputs: Vec::new() });
+        }
         let mut outputs = ends(targets, network);
         let first = outputs.first();
         let measures = match first {
@@ -222,6 +237,7 @@ impl Evaluator {
             return measures.clone_from(&only.measures);
         }
         match (measures, &batch.targets) {
+            (Measures::Nothing, _) => {}
             (Measures::Classes(classes), Targets::Classes(wanted)) => {
                 classes.add(outputs, wanted, batch.weights.as_deref());
                 if let Some(roc) = roc {
@@ -289,6 +305,7 @@ impl OutputScores {
                 classes.add(&outputs, &wanted, weights.as_deref());
             }
             Measures::Values(measured) => measured.add(&outputs, &wanted, weights.as_deref()),
+            Measures::Nothing => unreachable!("ends with columns of targets are judged by them"),
         }
     }
 }
@@ -323,7 +340,7 @@ fn top(names: &[String]) -> usize {
     (names.len() / 2).clamp(1, 5)
 }
 
-/// Judges a model of this network on a whole source; `None` if the source has no targets.
+/// Judges a model of this network on a whole source; `None` if the source has no targets and the network wants some.
 pub fn evaluate(
     model: &mut dyn Model,
     state: &State,

@@ -51,6 +51,7 @@ fn in_json(scores: &Scores) -> Result<serde_json::Value> {
     let report = |measures: &Measures| match measures {
         Measures::Classes(classes) => serde_json::to_value(classes.report()),
         Measures::Values(values) => serde_json::to_value(values.report()),
+        Measures::Nothing => Ok(json!({})),
     };
     if !scores.outputs.is_empty() {
         let outputs = scores.outputs.iter().map(|output| Ok((output.name.clone(), report(&output.measures)?)));

@@ -68,18 +68,26 @@ impl Listing {
         }
         let Content { images, folders, mut others } = Content::of(path, options)?;
         let mut listing = Self::default();
+        let all = folders.into_iter().map(|folder| Ok((Content::of(&folder, options)?, folder)));
+        let all = all.collect::<Result<Vec<_>, Error>>()?;
+        // A folder without images is no class.
+        let (folders, empty): (Vec<_>, Vec<_>) = all.into_iter().partition(|(inside, _)| !inside.images.is_empty());
+        for (inside, folder) in empty {
+            others.extend(inside.folders);
+            others.extend(inside.others);
+            others.push(folder);
+        }
         match options.targets {
             true => {
                 others.extend(images.iter().cloned());
-                let names = folders.iter().map(|folder| name(folder)).collect();
+                let names = folders.iter().map(|(_, folder)| name(folder)).collect();
                 let trained = options.schema.as_ref().and_then(Schema::class_names);
                 listing.names = trained.map_or(names, <[String]>::to_vec);
             }
             false => listing.files.clone_from(&images),
         }
-        for folder in folders {
+        for (inside, folder) in folders {
             let class = if options.targets { class_of(&name(&folder), &listing.names)? } else { 0 };
-            let inside = Content::of(&folder, options)?;
             if options.targets {
                 listing.classes.extend(inside.images.iter().map(|_| class));
             }

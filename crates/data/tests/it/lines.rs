@@ -134,3 +134,15 @@ fn lines_that_make_no_sense_are_named() {
     assert!(message.contains("`length` is not set, but must be set where a line has 16777217 characters"), "{message}");
     assert_eq!(opened(&long, "?length=7").shape().features, [7, 1]);
 }
+
+#[test]
+fn a_mark_at_the_beginning_is_no_character_and_what_is_no_text_is_told_by_its_line() {
+    let (plain, marked) = (opened("ham\tab\nspam\tb\n", ""), opened("\u{feff}ham\tab\nspam\tb\n", ""));
+    assert_eq!(marked.schema().and_then(Schema::class_names), plain.schema().and_then(Schema::class_names));
+    assert_eq!(shown(&all(&*marked).features), shown(&all(&*plain).features));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lines.txt");
+    std::fs::write(&path, b"good\nb\xffd\n").expect("a file");
+    let error = open(&format!("lines:{}", path.display()), &OpenOptions::default()).err().expect("no text").to_string();
+    assert!(error.contains("lines.txt") && error.contains("line 2 is not UTF-8"), "{error}");
+}

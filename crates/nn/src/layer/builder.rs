@@ -18,7 +18,7 @@ use crate::{Activation, Error, Shape};
 const MOST: usize = 1 << 40;
 
 /// The numbers of one example, if they can be counted.
-fn count(shape: Shape) -> Option<usize> {
+pub(super) fn count(shape: Shape) -> Option<usize> {
     let counted = match shape {
         Shape::Flat(n) => Some(n),
         Shape::Image { height, width, channels } => height.checked_mul(width)?.checked_mul(channels),
@@ -347,14 +347,21 @@ impl<'a> Builder<'a> {
     ) -> Result<Window, Error> {
         let window = Window::new(self.image()?, kernel, stride, dilation, padding);
         let window = if is_strict { window.and_then(Window::strict) } else { window };
-        window.map_err(|misfit| match misfit {
+        let window = window.map_err(|misfit| match misfit {
             Misfit::LeftOver([rows, columns]) => self.misfit(format!(
                 "an image whose pixels are all seen, as it is `strict`; {rows} rows and {columns} columns are left over"
             )),
             Misfit::Zero(name) => self.wrong(format!("`{name}` must be at least 1 in both directions")),
             Misfit::TooSmall([height, width]) => self
                 .misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1])),
-        })
+        })?;
+        let Window { before, after, channels, .. } = window;
+        let padded = |d: usize, size: usize| size.saturating_add(before[d]).saturating_add(after[d]);
+        let (height, width) = (padded(0, window.height), padded(1, window.width));
+        if count(Shape::Image { height, width, channels }).is_none() {
+            return Err(self.wrong(format!("with its padding the image is more than {MOST} numbers")));
+        }
+        Ok(window)
     }
 
     pub(super) fn wrong(&self, message: String) -> Error {

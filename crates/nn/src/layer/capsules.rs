@@ -1,4 +1,5 @@
 use super::Builder;
+use super::builder::count;
 use super::conv2d::convolve;
 use crate::config::{CapsuleLayer, PrimaryCapsules};
 use crate::node::{Capsules, Op};
@@ -11,6 +12,9 @@ pub(super) fn primary(config: &PrimaryCapsules, builder: &mut Builder<'_>) -> Re
         return Err(builder.wrong("`capsules` and `size` must be at least 1".into()));
     }
     convolve("weight", window, capsules.saturating_mul(size), 1, true, builder)?;
+    if count(builder.shape).is_none() {
+        return Err(builder.wrong("its capsules are more than any machine has memory for".into()));
+    }
     let steps = builder.shape.len() / size;
     builder.push(Op::Reshape, Shape::Sequence { steps, features: size });
     builder.push(Op::Squash { size }, builder.shape);
@@ -29,6 +33,9 @@ pub(super) fn route(config: &CapsuleLayer, builder: &mut Builder<'_>) -> Result<
     let bias = if bias { builder.bias("bias", all) } else { 0..0 };
     let op = Op::Capsules(Capsules { inputs, features, outputs, size, routings });
     builder.push_with(op, Shape::Sequence { steps: outputs, features: size }, weights, bias, 0..0);
+    if count(builder.shape).is_none() {
+        return Err(builder.wrong("its capsules are more than any machine has memory for".into()));
+    }
     builder.set_mask(None);
     Ok(())
 }

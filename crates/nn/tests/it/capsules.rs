@@ -94,5 +94,13 @@ fn what_makes_no_sense_is_refused() {
         r#"{"primary_capsules": {"capsules": 2, "size": 3}}, {"capsules": {"capsules": 2, "size": 3, "routings": 0}}"#,
         "must be at least 1",
     );
+    let far = "[9223372036854775807, 0]";
+    for layer in [
+        format!(r#"{{"primary_capsules": {{"capsules": 2, "size": 3, "kernel": [3, 3], "padding": {far}}}}}"#),
+        format!(r#"{{"locally_connected2d": {{"filters": 2, "kernel": [3, 3], "padding": {far}}}}}"#),
+        format!(r#"{{"conv2d": {{"filters": 2, "kernel": [3, 3], "padding": {far}}}}}"#),
+    ] {
+        refused(image, &layer, "with its padding the image is more than");
+    }
     refused(r#"{"sequence": [4, 2]}"#, r#""capsule_strength""#, "no sequence with gaps");
 }

@@ -115,4 +115,6 @@ fn what_makes_no_sense_is_refused() {
         r#"{"rbm": {"units": 3, "name": "back"}}, {"reconstruction": {"after": ["back", "input"]}}"#,
         "as many numbers",
     );
+    let both = r#"{"rbm": {"units": 3, "name": "r"}}, {"decoder": {"of": "r", "name": "back"}}, {"output": {"units": 2, "after": ["r"]}}"#;
+    refused(&format!("{both}, {end}"), "no ends that need targets");
 }

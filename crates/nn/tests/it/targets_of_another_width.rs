@@ -125,7 +125,7 @@ fn what_cannot_be_judged_is_refused() {
     refused(
         rows,
         r#"{"output": {"units": 7, "loss": {"mixture_density": {"gaussians": 3}}}}"#,
-        "a multiple of 3 outputs",
+        "judges 3 · (2 + targets) outputs",
     );
     refused(rows, r#"{"output": {"units": 6, "loss": {"mixture_density": {"gaussians": 3}}}}"#, "as many means");
     refused(rows, r#"{"yolo2_output": {"boxes": [[1, 1]]}}"#, "an image");

@@ -8,8 +8,9 @@ use crate::{Error, GradientNormalisation, Loss, Network, Registry, Shape};
 /// Why a loss cannot judge outputs of a shape.
 fn misfit_of(loss: &Loss, shape: Shape) -> String {
     match loss {
+        Loss::MixtureDensity { gaussians: 0 } => "`gaussians` must be at least 1".into(),
         Loss::MixtureDensity { gaussians } => format!(
-            "`mixture_density` of {gaussians} distributions needs a multiple of {gaussians} outputs: for each distribution a share, a \
+            "`mixture_density` of {gaussians} distributions judges {gaussians} · (2 + targets) outputs: for each distribution a share, a \
              deviation, and as many means as there are targets; found {shape}"
         ),
         _ => format!("its loss cannot judge {shape}"),
@@ -29,6 +30,10 @@ impl Builder<'_> {
         }
         if self.graph.heads.len() > 1 && self.graph.forces.iter().any(|f| matches!(f.kind, ForceKind::OfClass { .. })) {
             return Err(self.wrong("`centre_loss` is for networks with one end".into()));
+        }
+        let is_reconstruction = |head: &Head| head.against.is_some();
+        if self.graph.heads.iter().any(is_reconstruction) && !self.graph.heads.iter().all(is_reconstruction) {
+            return Err(self.wrong("a network that ends with a `reconstruction` has no ends that need targets".into()));
         }
         self.graph.heads.sort_by_key(|head| head.layer);
         let layers = self.built.into_iter().flatten().map(|(info, _)| info).collect();
@@ -111,7 +116,11 @@ impl Builder<'_> {
         }
         let (shape, mask) = (self.shape, self.mask().filter(|_| against.is_none()));
         if loss.targets(shape).is_none_or(|targets| against.is_some() && targets != shape.len()) {
-            return Err(self.wrong(misfit_of(&loss, shape)));
+            let message = match against {
+                Some(_) => "its loss cannot hold numbers against numbers".into(),
+                None => misfit_of(&loss, shape),
+            };
+            return Err(self.wrong(message));
         }
         Ok(Head { layer: self.index, value: self.value, loss, weight, against, mask })
     }
