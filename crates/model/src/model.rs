@@ -62,6 +62,11 @@ pub trait Model: Send {
     /// Parameters as initialised by the model's own seed, with empty gradient and updater slots.
     fn initial_state(&self) -> State;
 
+    /// Says which step of the run is next, for what every step draws anew and all replicas alike.
+    fn begin_step(&mut self, progress: Progress) {
+        let _ = progress;
+    }
+
     /// Writes the sum of the examples' gradients into `state.gradient`, and refreshes `state.running`.
     fn gradient(&mut self, batch: &Batch, state: &mut State) -> Result<Loss, Error>;
 

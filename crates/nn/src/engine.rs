@@ -87,6 +87,10 @@ impl Model for Engine {
         self.network().initial_state()
     }
 
+    fn begin_step(&mut self, progress: Progress) {
+        self.executor.iteration = progress.iteration;
+    }
+
     fn gradient(&mut self, batch: &Batch, state: &mut State) -> Result<Loss, Error> {
         self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
     }

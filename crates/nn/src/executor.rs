@@ -80,6 +80,8 @@ pub(crate) struct Executor<K: Kernels> {
     /// Gradients of whole batches that were computed so far.
     pub(crate) passes: u64,
     poison: bool,
+    /// The step that is next, counted from the beginning of the run.
+    pub(crate) iteration: u64,
     /// Where weights are disturbed in training.
     disturbed: Option<Disturbed<K::R>>,
     /// By layer, if anybody wants to know: seconds of the forward and of the backward passes.
@@ -106,6 +108,7 @@ impl<K: Kernels> Executor<K> {
             carried: Vec::new(),
             passes: 0,
             poison: false,
+            iteration: 0,
             disturbed,
             seconds: None,
         }
@@ -155,7 +158,9 @@ impl<K: Kernels> Executor<K> {
         let plan = self.plan_to_learn(batch, Purpose::Train)?;
         self.passes += 1;
         let mut disturbed = self.disturbed.take();
-        let parameters = disturbed.as_mut().map_or(parameters, |disturbed| disturbed.draw(&self.network, parameters));
+        let parameters = disturbed
+            .as_mut()
+            .map_or(parameters, |disturbed| disturbed.draw(&self.network, self.iteration, parameters));
         let sum = self.forward(plan, batch, parameters, running);
         self.back(plan, batch, parameters, gradient, |_, _| {});
         if let Some(disturbed) = &disturbed {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::random::Counted;
-use crate::updater::Segment;
 use crate::{Network, Real};
 
 /// What is done to weights for the length of a step.
@@ -65,15 +64,6 @@ pub(crate) struct Disturbed<R> {
     factors: Vec<R>,
 }
 
-/// The stream of a step: a function of the weights that it begins with, so that all who hold the same weights disturb them alike, on one
-/// machine or many, however the examples of the step are shared out.
-fn stream<R: Real>(seed: u64, segment: &Segment, weights: &[R]) -> Counted {
-    let fold = |sum: u64, weight: &R| {
-        (sum ^ u64::from((weight.to_f64() as f32).to_bits())).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-    };
-    Counted::new(seed, WEIGHT_STREAMS + segment.range.start as u64, weights.iter().fold(0, fold), 0)
-}
-
 impl<R: Real> Disturbed<R> {
     /// Nothing if no layer has noise.
     pub(crate) fn new(network: &Network) -> Option<Self> {
@@ -81,15 +71,15 @@ impl<R: Real> Disturbed<R> {
         has_noise.then(|| Self { parameters: Vec::new(), factors: Vec::new() })
     }
 
-    /// The parameters that a step sees.
-    pub(crate) fn draw(&mut self, network: &Network, parameters: &[R]) -> &[R] {
+    /// The parameters that a step sees: all who take part in it see the same, however its examples are shared out.
+    pub(crate) fn draw(&mut self, network: &Network, iteration: u64, parameters: &[R]) -> &[R] {
         self.parameters.clear();
         self.parameters.extend_from_slice(parameters);
         self.factors.resize(parameters.len(), R::ONE);
         for segment in network.segments().segments() {
             let Some(noise) = segment.noise else { continue };
             let range = segment.range.clone();
-            let stream = stream(network.config().seed, segment, &parameters[range.clone()]);
+            let stream = Counted::new(network.config().seed, WEIGHT_STREAMS + range.start as u64, iteration, 0);
             let disturbed = self.parameters[range.clone()].iter_mut().zip(&mut self.factors[range]);
             for (at, (weight, kept)) in disturbed.enumerate() {
                 let [factor, added] = noise.at(stream, at);

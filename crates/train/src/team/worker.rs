@@ -43,6 +43,7 @@ impl<M: PartwiseModel, E: Exchange> Worker<M, E> {
     pub fn step_for(&mut self, batch: &Batch, purpose: &Purpose) -> Result<StepReport, Error> {
         let Self { model, state, exchange, progress } = self;
         let step = Step { examples: batch.examples(), weight: batch.weight(), progress: *progress, purpose };
+        model.begin_step(*progress);
         let loss = match exchange.begin_step(state, &step)? {
             StepPlan::Alone => model.train(batch, state, *progress)?,
             StepPlan::InParts(handed, take) => model.hand_out(batch, state, handed, take)?,

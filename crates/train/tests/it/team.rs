@@ -10,7 +10,7 @@ use paceline_model::{Batch, Model, Progress, State, Targets};
 use paceline_nn::config::{BatchNorm, Conv2d, CustomConfig, Dense, Dropout, NetworkConfig, Output};
 use paceline_nn::{
     Activation, Backward, Constraint, CustomParameter, Engine, Flat, GradientNormalisation, Layer, Loss, ModelFile,
-    Network, Real, Shape, Updater,
+    Network, Real, Shape, Updater, WeightNoise,
 };
 use paceline_train::{
     AveragingOptions, CheckpointOptions, Error, Event, Mode, Outcome, Outer, SharedOptions, TrainOptions, Trainer,
@@ -205,6 +205,25 @@ fn sync_with_shared_factors_is_the_sum_of_gradients_up_to_rounding() {
         assert_eq!(found.slots.len(), 1, "all is there for a checkpoint");
         let away = found.slots[0].iter().zip(expected.slots[0].iter()).map(|(a, b)| (a - b).abs());
         assert!(away.fold(0.0, f32::max) < 1e-4, "{workers} workers: what the updater remembers");
+    }
+}
+
+#[test]
+fn weights_are_disturbed_alike_however_many_workers_there_are() {
+    let noisy = |noise: Option<WeightNoise>| {
+        let mut dense = Dense::new(16).activation(Activation::Tanh);
+        dense.settings.weight_noise = noise;
+        let config = NetworkConfig::image(8, 8, 1).seed(3).updater(Updater::sgd(0.1)).layer(dense);
+        config.layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax))
+    };
+    let run = |noise, workers, mode| train(noisy(noise), options(workers, mode)).model.state.parameters;
+    let away = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let noise = Some(WeightNoise::DropConnect { rate: 0.3 });
+    let alone = run(noise, 1, Mode::Solo);
+    assert!(away(&alone, &run(None, 1, Mode::Solo)) > 1e-2, "nothing was disturbed");
+    for workers in [2, 3] {
+        let away = away(&alone, &run(noise, workers, Mode::Sync));
+        assert!(away < 1e-5, "{workers} workers are {away} away from one");
     }
 }
 
