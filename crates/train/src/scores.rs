@@ -181,8 +181,8 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For targets of this kind and this network; nothing for data without targets, if the network wants some. The curves of classes distinguish these
-    /// thresholds.
+    /// For targets of this kind and this network; nothing for data without targets, if the network wants some. The curves of
+    /// classes distinguish these thresholds.
     pub fn new(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Option<Self> {
         if !network.wants_targets() {
             let scores = Scores {

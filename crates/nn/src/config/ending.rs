@@ -205,7 +205,7 @@ fn misfit(activation: Activation, loss: Option<&Loss>, units: Option<usize>) -> 
         }
         Loss::KlDivergence if range == Range::Any => ("outputs that are not negative", "`activation = \"softmax\"`"),
         Loss::Poisson if range == Range::Any => ("outputs that are not negative", "`activation = \"softplus\"`"),
-        Loss::Hinge | Loss::SquaredHinge if range != Range::Any => {
+        Loss::Hinge | Loss::SquaredHinge | Loss::MixtureDensity { .. } if range != Range::Any => {
             ("outputs of either sign", "`activation = \"identity\"`")
         }
         _ => return None,
@@ -285,6 +285,10 @@ mod tests {
             (r#"{"units": 2, "activation": "identity", "loss": "poisson"}"#, r#"`activation = "softplus"`"#),
             (r#"{"units": 2, "activation": {"leaky_relu": {}}, "loss": "kld"}"#, r#""leaky_relu""#),
             (r#"{"units": 2, "activation": "softmax", "loss": "hinge"}"#, r#"`activation = "identity"`"#),
+            (
+                r#"{"units": 6, "activation": "softmax", "loss": {"mixture_density": {"gaussians": 2}}}"#,
+                r#"`activation = "identity"`"#,
+            ),
         ];
         for (output, part) in cases {
             let error = of(output).expect_err(output);

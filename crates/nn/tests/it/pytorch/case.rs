@@ -101,14 +101,15 @@ impl Case {
 
     fn batch(&self, network: &Network) -> Batch {
         let width = network.input().len();
+        let examples = self.features.len() / width;
         Batch {
             epoch: 0,
-            indices: (0..(self.features.len() / width) as u64).collect(),
+            indices: (0..examples as u64).collect(),
             width,
             features: self.features.clone(),
             targets: match &self.targets {
                 Target::Classes(classes) => Targets::Classes(classes.clone()),
-                Target::Values(values) => Targets::Values { width: network.output().len(), values: values.clone() },
+                Target::Values(values) => Targets::Values { width: values.len() / examples, values: values.clone() },
             },
             weights: self.weights.clone(),
         }
