@@ -74,6 +74,22 @@ def spatial_dropout(rate: float, **settings: Any) -> Layer:
     return _layer("spatial_dropout", settings, rate=rate)
 
 
+def augment(
+    *,
+    flip: str | None = None,
+    rotate: float = 0.0,
+    shift: Sequence[int] = (0, 0),
+    crop: Sequence[int] | None = None,
+    outside: str = "zero",
+    **settings: Any,
+) -> Layer:
+    """Changes images by chance while it is trained: flips them (`"horizontal"`, `"vertical"`, `"both"`), turns them by so many degrees,
+    shifts them by so many pixels, cuts a part out. `outside` (`"zero"`, `"edge"`) is what lies beside an image."""
+    cut = {} if crop is None else {"crop": list(crop)}
+    ways = {} if flip is None else {"flip": flip}
+    return _layer("augment", settings, rotate=rotate, shift=list(shift), outside=outside, **ways, **cut)
+
+
 def gaussian_dropout(rate: float, **settings: Any) -> Layer:
     """Multiplies by normal numbers of mean 1 while it is trained."""
     return _layer("gaussian_dropout", settings, rate=rate)

@@ -1,8 +1,8 @@
 use std::ops::Range;
 
 use paceline_model::{
-    Batch, Error, FactorSum, Flat, Handed, Loss, Model, Part, PartwiseModel, Progress, State, TakeFactors, TakePart,
-    hand_out_in_turn, train_in_turn,
+    Batch, Error, FactorSum, Flat, Handed, Loss, Model, Part, PartwiseModel, Progress, SearchTogether, State,
+    TakeFactors, TakePart, hand_out_in_turn, train_in_turn,
 };
 
 use crate::Network;
@@ -62,23 +62,56 @@ impl Engine {
 }
 
 impl Engine {
-    /// A step of an optimiser that looks at a batch again and again. Its loss is the one at the start, without the decay.
-    fn search(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
-        let loss = self.gradient(batch, state)?;
-        if !loss.sum.is_finite() {
-            return Ok(loss);
+    /// Goes through a batch once. One without examples has a gradient of zeros.
+    fn look(&mut self, batch: &Batch, state: &mut State, running: &mut Flat) -> Result<Loss, Error> {
+        let State { parameters, gradient, .. } = state;
+        if batch.examples() == 0 {
+            gradient.fill(0.0);
+            return Ok(Loss::default());
         }
+        self.executor.gradient(batch, parameters, running, gradient)
+    }
+
+    /// Goes down from where the loss of all is known. The error is `None` if others are gone.
+    fn go_down(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        all: Loss,
+        together: &mut dyn SearchTogether,
+    ) -> Result<(), Option<Error>> {
         let optimiser = self.network().config().optimiser.clone();
-        let start = self.segments.as_mean(state, loss);
+        let start = self.segments.as_mean(state, all);
         optimiser.learn_curvature(state, progress.iteration);
-        // Running statistics have seen the batch once.
         let mut running = state.running.clone();
-        optimiser.step(state, start, progress.iteration, &mut |state: &mut State| -> Result<f64, Error> {
-            let State { parameters, gradient, .. } = &mut *state;
-            let sum = self.executor.gradient(batch, parameters, &mut running, gradient)?;
-            Ok(self.segments.as_mean(state, sum))
+        optimiser.step(state, start, progress.iteration, &mut |state: &mut State| {
+            if !together.look_again(true) {
+                return Err(None);
+            }
+            let own = self.look(batch, state, &mut running).map_err(Some)?;
+            let all = together.sum(&mut state.gradient, own).ok_or(None)?;
+            Ok(self.segments.as_mean(state, all))
         })?;
-        Ok(loss)
+        together.look_again(false);
+        Ok(())
+    }
+}
+
+/// Who searches alone.
+struct Alone;
+
+impl SearchTogether for Alone {
+    fn leads(&self) -> bool {
+        true
+    }
+
+    fn sum(&mut self, _: &mut Flat, loss: Loss) -> Option<Loss> {
+        Some(loss)
+    }
+
+    fn look_again(&mut self, wanted: bool) -> bool {
+        wanted
     }
 }
 
@@ -124,7 +157,8 @@ unsafe impl PartwiseModel for Engine {
         let (mut parts, mut start) = (Vec::new(), 0);
         let plain = |start| self.segments.part_end(start) - start;
         // Factored parts are never seen as a whole, so what needs norms and constraints has none.
-        let factored = if self.segments.is_element_wise() { self.executor.factored() } else { Vec::new() };
+        let has_factors = self.segments.is_element_wise() && !self.searches();
+        let factored = if has_factors { self.executor.factored() } else { Vec::new() };
         for Factored { range, part } in factored {
             cut(start, range.start, false, &mut parts, plain);
             cut(range.start, range.end, true, &mut parts, |_| part);
@@ -135,8 +169,8 @@ unsafe impl PartwiseModel for Engine {
     }
 
     fn train(&mut self, batch: &Batch, state: &mut State, progress: Progress) -> Result<Loss, Error> {
-        if self.network().config().optimiser.searches() {
-            return self.search(batch, state, progress);
+        if self.searches() {
+            return self.search(batch, state, progress, &mut Alone);
         }
         if !self.segments.is_element_wise() {
             return train_in_turn(self, batch, state, progress);
@@ -144,6 +178,41 @@ unsafe impl PartwiseModel for Engine {
         let State { parameters, gradient, slots, running } = state;
         let mut step = Step { segments: &mut self.segments, slots, weight: batch.weight(), progress };
         self.executor.gradient_in_parts(batch, parameters, running, gradient, &mut step)
+    }
+
+    fn searches(&self) -> bool {
+        self.network().config().optimiser.searches()
+    }
+
+    fn search(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        together: &mut dyn SearchTogether,
+    ) -> Result<Loss, Error> {
+        // Running statistics see the batch once.
+        let mut running = std::mem::take(&mut state.running);
+        let own = self.look(batch, state, &mut running);
+        state.running = running;
+        let own = own?;
+        let all = together.sum(&mut state.gradient, own);
+        match all {
+            Some(all) if together.leads() && all.sum.is_finite() => {
+                if let Err(Some(error)) = self.go_down(batch, state, progress, all, together) {
+                    return Err(error);
+                }
+            }
+            Some(_) => {
+                let mut running = state.running.clone();
+                while together.look_again(false) {
+                    let again = self.look(batch, state, &mut running)?;
+                    together.sum(&mut state.gradient, again);
+                }
+            }
+            None => {}
+        }
+        Ok(own)
     }
 
     fn hand_out(

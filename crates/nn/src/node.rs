@@ -109,6 +109,7 @@ pub(crate) enum Op {
     Reshape,
     Noise(Noise),
     Resize(Resize),
+    Augment(Augmentation),
     /// A slope below 0 for every channel.
     PRelu,
     /// A weight and a bias for every number.
@@ -360,6 +361,23 @@ impl Resize {
             Resizing::Deepen { block } => (y * block + deep / block, x * block + deep % block),
         }
     }
+}
+
+/// What is done to images by chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Augmentation {
+    /// Height, width, channels.
+    pub input: [usize; 3],
+    /// Height and width of what comes out.
+    pub size: [usize; 2],
+    /// Whether they are flipped upside down, and left to right.
+    pub flips: [bool; 2],
+    /// Degrees, at most.
+    pub rotate: f32,
+    /// Pixels down and aside, at most.
+    pub shift: [usize; 2],
+    /// Whether the edge goes on beside an image; else there is nothing.
+    pub repeats_edge: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

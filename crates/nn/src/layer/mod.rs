@@ -3,6 +3,7 @@
 
 mod activation;
 mod attention;
+mod augment;
 mod batch_norm;
 mod builder;
 mod capsules;
@@ -88,6 +89,7 @@ pub(crate) fn build(config: NetworkConfig, registry: &Registry) -> Result<Networ
                 noise::build(Noise::Added { deviation: layer.deviation }, &mut builder)?;
             }
             LayerConfig::AlphaDropout(layer) => noise::build(Noise::Alpha { rate: layer.rate }, &mut builder)?,
+            LayerConfig::Augment(layer) => augment::build(layer, &mut builder)?,
             LayerConfig::Upsampling2d(layer) => resizing::upsampling(layer, &mut builder)?,
             LayerConfig::Cropping2d(layer) => resizing::cropping(layer, &mut builder)?,
             LayerConfig::SpaceToDepth(layer) => resizing::space_to_depth(layer, &mut builder)?,

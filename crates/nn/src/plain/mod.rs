@@ -7,6 +7,7 @@ pub(crate) mod activation;
 mod add_bias;
 mod attending;
 mod attention;
+mod augment;
 mod batch_norm;
 mod blocks;
 mod boxes;
@@ -101,6 +102,7 @@ pub(crate) fn needs(node: &Node, examples: usize) -> Needs {
         | Op::Linear { .. }
         | Op::Noise(_)
         | Op::Resize(_)
+        | Op::Augment(_)
         | Op::AddBias
         | Op::Sample { .. }
         | Op::PresentSteps { .. }
@@ -180,6 +182,7 @@ pub(crate) fn forward<R: Real>(node: &Node, pass: &mut Forward<'_, R>) {
         Op::Reshape => pass.y.copy_from_slice(pass.x),
         Op::Noise(noise) => noise::forward(*noise, node.input.channels(), pass),
         Op::Resize(resize) => resizing::forward(resize, pass),
+        Op::Augment(op) => augment::forward(op, pass),
         Op::PRelu => prelu::forward(pass),
         Op::Weigh => weigh::forward(pass),
         Op::Centres { .. } => centres::forward(pass),
@@ -250,6 +253,7 @@ pub(crate) fn backward<R: Real>(node: &Node, pass: &mut Backward<'_, R>) {
         Op::Reshape => linear::backward(1.0, pass),
         Op::Noise(noise) => noise::backward(*noise, node.input.channels(), pass),
         Op::Resize(resize) => resizing::backward(resize, pass),
+        Op::Augment(op) => augment::backward(op, pass),
         Op::PRelu => prelu::backward(pass),
         Op::Weigh => weigh::backward(pass),
         Op::Centres { strength } => centres::backward(*strength, pass),

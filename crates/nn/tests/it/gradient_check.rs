@@ -165,6 +165,8 @@ fn every_layer_has_its_slopes() {
         r#"{"conv2d_transposed": {"filters": 3, "kernel": [3, 2], "stride": [2, 3], "padding": "same"}}"#,
         r#"{"conv2d_transposed": {"filters": 3, "kernel": [3, 3], "dilation": [2, 1], "padding": [1, 1], "bias": false}}"#,
         r#"{"spatial_dropout": {"rate": 0.4}}"#,
+        r#"{"augment": {"flip": "both", "rotate": 40, "shift": [1, 2], "crop": [4, 3]}}"#,
+        r#"{"augment": {"flip": "horizontal", "shift": [2, 1], "outside": "edge"}}"#,
         r#"{"gaussian_dropout": {"rate": 0.4}}"#,
         r#"{"gaussian_noise": {"deviation": 0.4}}"#,
         r#"{"alpha_dropout": {"rate": 0.4}}"#,

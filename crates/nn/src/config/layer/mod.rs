@@ -1,5 +1,6 @@
 //! The kinds of layers, and how they are read and written.
 
+mod augment;
 mod basic;
 mod capsules;
 mod custom;
@@ -17,6 +18,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub use augment::{Augment, Flip, Outside};
 pub use basic::{
     ActivationLayer, BatchNorm, CentreLoss, Dense, Dropout, ElementWiseMultiplication, LossLayer, Output, PRelu,
 };
@@ -29,7 +31,6 @@ pub use image::{
 pub use joining::{
     ElementWise, ElementWiseOp, L2Distance, L2Normalise, Merge, Reshape, Scale, Shift, Stack, Subset, Unstack,
 };
-
 pub use local::{LocallyConnected1d, LocallyConnected2d};
 pub use noise::{AlphaDropout, GaussianDropout, GaussianNoise, SpatialDropout};
 pub use objects::Yolo2Output;
@@ -107,6 +108,8 @@ pub enum LayerConfig {
     GaussianNoise(GaussianNoise),
     /// Dropout that keeps mean and variance.
     AlphaDropout(AlphaDropout),
+    /// Images changed by chance.
+    Augment(Augment),
     /// Every pixel again and again.
     Upsampling2d(Upsampling2d),
     /// Rows and columns cut off.
@@ -305,6 +308,7 @@ kinds! {
     "gaussian_dropout", GaussianDropout, GaussianDropout;
     "gaussian_noise", GaussianNoise, GaussianNoise;
     "alpha_dropout", AlphaDropout, AlphaDropout;
+    "augment", Augment, Augment;
     "upsampling2d", Upsampling2d, Upsampling2d;
     "cropping2d", Cropping2d, Cropping2d;
     "space_to_depth", SpaceToDepth, SpaceToDepth;
@@ -508,6 +512,7 @@ impl LayerConfig {
             | LayerConfig::GaussianDropout(_)
             | LayerConfig::GaussianNoise(_)
             | LayerConfig::AlphaDropout(_)
+            | LayerConfig::Augment(_)
             | LayerConfig::Merge(_)
             | LayerConfig::ElementWise(_)
             | LayerConfig::Subset(_)
