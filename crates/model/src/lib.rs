@@ -30,7 +30,8 @@ pub use block::NoMemory;
 pub use factors::{FactorSum, Factors, Part, SharedFactors};
 pub use flat::{Flat, Number, Parts, PartsMut};
 pub use model::{
-    Error, Handed, Loss, Model, PartwiseModel, Progress, TakeFactors, TakePart, hand_out_in_turn, train_in_turn,
+    Error, Handed, Loss, Model, PartwiseModel, Progress, SearchTogether, TakeFactors, TakePart, hand_out_in_turn,
+    train_in_turn,
 };
 pub use place::{MOST_IN_A_PARTITION, MOST_PARTITIONS, PartitionId, place_of, within_partition};
 pub use shared_flat::SharedFlat;

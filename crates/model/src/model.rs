@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::{Batch, FactorSum, Part, SharedFactors, State};
+use crate::{Batch, FactorSum, Flat, Part, SharedFactors, State};
 
 /// Why a model could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +117,25 @@ pub unsafe trait PartwiseModel: Model {
         train_in_turn(self, batch, state, progress)
     }
 
+    /// Whether a step looks at its batch again and again, for the lowest loss along its way. Replicas that take steps together then take
+    /// them by [`Self::search`], and nothing is factored.
+    fn searches(&self) -> bool {
+        false
+    }
+
+    /// A step of a model that searches, together with other replicas, over the batches of all. Says what loss this replica's batch had
+    /// at the start. If others are gone it ends early: whoever keeps replicas together says so.
+    fn search(
+        &mut self,
+        batch: &Batch,
+        state: &mut State,
+        progress: Progress,
+        together: &mut dyn SearchTogether,
+    ) -> Result<Loss, Error> {
+        let _ = (batch, state, progress, together);
+        unreachable!("a model that does not search");
+    }
+
     /// The gradient of a minibatch, or the update that it makes, handed out part by part in any order and not applied.
     ///
     /// Nothing is handed out if the loss is not finite. What is left in `state.gradient` means nothing.
@@ -205,6 +224,20 @@ pub enum Handed {
 pub trait TakeFactors {
     /// The model has passed all factored parameters from `from` on.
     fn passed(&mut self, factors: &SharedFactors, from: usize);
+}
+
+/// How replicas with one set of parameters search together: one of them leads and changes the parameters, and all look.
+pub trait SearchTogether {
+    /// Whether this replica leads.
+    fn leads(&self) -> bool;
+
+    /// Gives what this replica has seen, and waits for the others. The one that leads is left with the gradient of all examples, and told
+    /// their loss; for the others both mean nothing. None if somebody is gone.
+    fn sum(&mut self, gradient: &mut Flat, loss: Loss) -> Option<Loss>;
+
+    /// Whether all look again, at the parameters as they are now: it is the one that leads who says so, and the others wait for that. Not
+    /// if somebody is gone.
+    fn look_again(&mut self, wanted: bool) -> bool;
 }
 
 /// Is handed a gradient or an update part by part.

@@ -229,8 +229,7 @@ impl Job {
             (true, false) if options.workers != 1 => options.mode = Mode::Sync,
             _ => {}
         }
-        // A search over whole batches is one replica's.
-        let is_spread = !has_workers && !has_mode && !network.optimiser.searches();
+        let is_spread = !has_workers && !has_mode;
         let job = Self {
             name: name.into(),
             data,
@@ -296,6 +295,11 @@ impl Job {
     /// many cores there are where.
     pub fn cluster_trainer(&self, output: Option<PathBuf>, open_options: &OpenOptions) -> Result<Trainer, Error> {
         let mode = if self.options.mode == Mode::Solo { Mode::Sync } else { self.options.mode.clone() };
+        if self.network.optimiser.searches() && mode == Mode::Sync {
+            let expected =
+                "`averaging` for a network whose `optimiser` searches: every worker searches over what it has";
+            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`sync`".into() });
+        }
         self.trainer_of(TrainOptions { output, workers: 1, mode, ..self.options.clone() }, open_options)
     }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::team::gate::Gate;
-use crate::team::{Averaging, AveragingOptions, Exchange, Outer, Shake, Shared, SharedOptions, Solo, Synchronous};
+use crate::team::{
+    Averaging, AveragingOptions, Exchange, Outer, Searching, Shake, Shared, SharedOptions, Solo, Synchronous,
+};
 
 /// How replicas stay together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,6 +87,7 @@ impl Mode {
         let gate = Arc::new(Gate::new(workers));
         let team = match self {
             Mode::Solo => boxed(vec![Solo::default()]),
+            Mode::Sync if model.searches() => boxed(Searching::team(workers, state, &gate)),
             Mode::Sync => boxed(Synchronous::team(workers, model, state, &gate)),
             Mode::Averaging(options) => boxed(Averaging::team(workers, *options, model, state, &gate)),
             Mode::Shared(options) => boxed(Shared::team(workers, options, state, &gate)?),

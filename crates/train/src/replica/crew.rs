@@ -12,7 +12,7 @@ use super::Parts;
 use crate::Error;
 use crate::run::health::not_finite;
 use crate::team::gate::Gate;
-use crate::team::{Exchange, Purpose, Solo, Synchronous, Worker, panic_message};
+use crate::team::{Exchange, Purpose, Searching, Solo, Synchronous, Worker, panic_message};
 
 /// What an error says of the last checkpoint.
 const KEPT: &str = "the master keeps the last checkpoint";
@@ -68,6 +68,10 @@ impl Crew {
         let gate = Arc::new(Gate::new(slots));
         let exchanges: Vec<Box<dyn Exchange>> = match slots {
             1 => vec![Box::new(Solo::default())],
+            _ if model.searches() => {
+                let team = Searching::team(slots, &state, &gate);
+                team.into_iter().map(|exchange| Box::new(exchange) as Box<dyn Exchange>).collect()
+            }
             _ => {
                 let team = Synchronous::team(slots, &model, &state, &gate);
                 team.into_iter().map(|exchange| Box::new(exchange) as Box<dyn Exchange>).collect()

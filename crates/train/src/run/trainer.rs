@@ -57,10 +57,9 @@ impl Trainer {
             _ => network,
         };
         options.check()?;
-        if network.config().optimiser.searches() && (options.mode != Mode::Solo || options.workers != 1) {
-            let expected = "left to updaters where several workers or machines take part: set `train.workers = 1`, or leave it out, and let `train` run it and no master";
-            let found = "one that searches by itself over whole batches".into();
-            return Err(Error::BadSetting { setting: "network.optimiser", expected, found });
+        if network.config().optimiser.searches() && matches!(options.mode, Mode::Shared(_)) {
+            let expected = "`sync` or `averaging` for a network whose `optimiser` searches: it has no updates to share";
+            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
         }
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
@@ -184,11 +183,11 @@ impl Trainer {
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
             listener(&Event::Warning { message: message.clone() });
         }
-        if self.network.config().optimiser.searches() && self.options.batch < self.train.examples() {
+        if self.network.config().optimiser.searches() && self.options.step_examples() < self.train.examples() {
             let message = format!(
                 "`network.optimiser` searches over each batch of {} examples by itself, of {} that there are: what it has learned of one \
                  may not hold for the next; set `data.batch` to all of them",
-                self.options.batch,
+                self.options.step_examples(),
                 self.train.examples()
             );
             listener(&Event::Warning { message });

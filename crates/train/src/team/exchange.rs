@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_model::{Handed, PartwiseModel, Progress, State, TakeFactors, TakePart};
+use paceline_model::{Handed, PartwiseModel, Progress, SearchTogether, State, TakeFactors, TakePart};
 
 use super::Traffic;
 use crate::Error;
@@ -82,6 +82,8 @@ pub enum StepPlan<'a> {
     InParts(Handed, &'a mut dyn TakePart),
     /// The gradient, less what others can compute from the factors that are shown.
     ByFactors(&'a mut dyn TakeFactors),
+    /// A search over the examples of all; one without examples takes part, too.
+    Search(&'a mut dyn SearchTogether),
     /// Nothing: it only attends.
     Not,
 }

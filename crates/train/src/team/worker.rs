@@ -48,6 +48,7 @@ impl<M: PartwiseModel, E: Exchange> Worker<M, E> {
             StepPlan::Alone => model.train(batch, state, *progress)?,
             StepPlan::InParts(handed, take) => model.hand_out(batch, state, handed, take)?,
             StepPlan::ByFactors(passed) => model.factored_gradient(batch, state, passed)?,
+            StepPlan::Search(together) => model.search(batch, state, *progress, together)?,
             StepPlan::Not => Loss::default(),
         };
         if !loss.sum.is_finite() {

@@ -10,7 +10,7 @@ use paceline_exchange::rounds::{Assignment, Capacity, Schedule, StepSize, Steps}
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Batch, Model, Progress, State};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output};
-use paceline_nn::{Activation, Engine, Loss, Network, Updater};
+use paceline_nn::{Activation, Engine, Loss, Network, Optimiser, Updater};
 use paceline_train::{
     AveragingOptions, CoreReplica, Mode, Outer, Outlet, Parts, Replica, ReplicaMode, SharedOptions, Sink, SlotShare,
     TrainOptions, Trainer, snapshot_of,
@@ -207,6 +207,24 @@ fn two_members_that_are_averaged_are_two_workers_of_a_process() {
             }
         }
     }
+}
+
+#[test]
+fn replicas_that_search_are_those_of_a_process() {
+    let config = NetworkConfig::image(8, 8, 1)
+        .optimiser(Optimiser::lbfgs())
+        .layer(Conv2d::new(5, [3, 3]))
+        .layer(BatchNorm::default().activation(Activation::Tanh))
+        .layer(Output::new(10, Loss::CrossEntropy).activation(Activation::Softmax));
+    let network = Network::new(config).expect("a network");
+    let together = alone(&network, 2, Mode::Sync);
+    let mut member = [replica(&network, ReplicaMode::Averaging(averaging(3)), 2)];
+    rounds(3, 1).iter().for_each(|assignment| take_round(&mut member, assignment));
+    expect_same(&bytes_of(&member[0]), &together, "two slots of one");
+    let expected = alone(&network, 2, Mode::Averaging(averaging(3)));
+    let mut members = [(); 2].map(|()| replica(&network, ReplicaMode::Averaging(averaging(3)), 1));
+    rounds(3, 2).iter().for_each(|assignment| take_round(&mut members, assignment));
+    expect_same(&bytes_of(&members[0]), &expected, "two of one slot");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Optimisers that look at whole batches: how low they come, what checkpoints keep of them, and where they are not for.
 
-use paceline_data::{LoaderOptions, Normaliser, OpenOptions, open};
-use paceline_model::{Batch, Model, PartwiseModel, Progress};
+use std::sync::Arc;
+
+use paceline_data::{Arrays, ExampleShape, LoaderOptions, Normaliser, OpenOptions, TargetShape, open};
+use paceline_model::{Batch, Model, PartwiseModel, Progress, State, Targets};
 use paceline_nn::{Engine, Network, NetworkConfig};
-use paceline_train::{IfFound, Job};
+use paceline_train::{AveragingOptions, IfFound, Job, Mode, TrainOptions, Trainer};
 
 /// All digits of the training part, normalised.
 fn digits() -> Batch {
@@ -73,23 +75,89 @@ fn job(settings: &[&str]) -> Job {
 
 #[test]
 fn what_an_optimiser_remembers_outlives_a_stop() {
-    let run = |folder: &std::path::Path, epochs: &str, found: IfFound| {
-        let trainer = job(&[epochs]).phased(Some(folder.to_owned()), found, &OpenOptions::default()).expect("they fit");
+    let run = |workers: usize, folder: &std::path::Path, epochs: &str, found: IfFound| {
+        let workers = format!("train.workers={workers}");
+        let trainer =
+            job(&[epochs, &workers]).phased(Some(folder.to_owned()), found, &OpenOptions::default()).expect("they fit");
         trainer.run(&mut |_| {}).expect("a run").model.state.parameters
     };
-    let [whole, halves] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let at_once = run(whole.path(), "train.epochs=12", IfFound::Refuse);
-    run(halves.path(), "train.epochs=5", IfFound::Refuse);
-    assert!(run(halves.path(), "train.epochs=12", IfFound::Resume) == at_once);
+    for workers in [1, 2] {
+        let [whole, halves] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let at_once = run(workers, whole.path(), "train.epochs=12", IfFound::Refuse);
+        run(workers, halves.path(), "train.epochs=5", IfFound::Refuse);
+        assert!(run(workers, halves.path(), "train.epochs=12", IfFound::Resume) == at_once, "{workers} workers");
+    }
+}
+
+/// What so many workers come to, with the first 300 digits so often one after the other.
+fn with_copies(workers: usize, copies: usize, mode: Mode) -> State {
+    let batch = digits();
+    let Targets::Classes(classes) = &batch.targets else { unreachable!("digits are classes") };
+    let features = batch.features[..300 * 64].repeat(copies);
+    let shape = ExampleShape {
+        features: vec![64],
+        targets: TargetShape::Classes { names: (0..10).map(|digit: u32| digit.to_string()).collect() },
+    };
+    let source = Arrays::new(features, shape, Targets::Classes(classes[..300].repeat(copies))).expect("digits");
+    let json = r#"{"seed": 4, "input": {"feed_forward": 64}, "optimiser": "lbfgs", "layers": [
+        {"dense": {"units": 12}}, {"batch_norm": {"activation": "tanh"}}, {"output": {"units": 10, "activation": "softmax"}}]}"#;
+    let network = Network::new(NetworkConfig::from_json(json).expect("a network")).expect("a network");
+    let options = TrainOptions {
+        global_batch: Some(300 * copies),
+        workers,
+        mode,
+        epochs: 8,
+        shuffle: false,
+        ..TrainOptions::default()
+    };
+    let trainer = Trainer::new(network, Arc::new(source), options).expect("they fit");
+    trainer.run(&mut |_| {}).expect("a run").model.state
 }
 
 #[test]
-fn several_workers_and_settings_of_updaters_are_refused() {
+fn workers_that_have_the_same_examples_find_what_one_finds() {
+    let one = with_copies(1, 1, Mode::Solo);
+    assert!(one.running.iter().any(|value| *value != 0.0));
+    for workers in [2, 4] {
+        let found = with_copies(workers, workers, Mode::Sync);
+        assert!(found.parameters == one.parameters && found.running == one.running, "{workers} workers");
+        assert!(found.slots == one.slots, "{workers} workers");
+        let averaged = with_copies(workers, workers, Mode::Averaging(AveragingOptions::default()));
+        assert!(averaged.parameters == one.parameters && averaged.slots == one.slots, "{workers} workers, averaged");
+    }
+}
+
+#[test]
+fn a_worker_without_examples_attends() {
+    let [one, more] = [1, 2].map(|workers| {
+        let set =
+            [format!("train.workers={workers}"), "data.batch=1".into(), "data.train=digits:train?examples=1".into()];
+        let job = Job::from_text(JOB, false, "whole", "the job", &set).expect("a job");
+        let options = OpenOptions::default();
+        job.phased(None, IfFound::Refuse, &options).expect("they fit").run(&mut |_| {}).expect("a run").model.state
+    });
+    assert!(one.parameters == more.parameters);
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_the_search_of_all() {
+    let set = ["train.workers=2".to_owned(), "network.layers=[{ dense = { units = 12, weight_init = { distribution = { constant = { value = 1e38 } } }, activation = \"identity\" } }, { output = { units = 10 } }]".to_owned()];
+    let job = Job::from_text(JOB, false, "whole", "the job", &set).expect("a job");
+    let run = job.phased(None, IfFound::Refuse, &OpenOptions::default()).expect("they fit").run(&mut |_| {});
+    let error = run.err().expect("no loss").to_string();
+    assert!(error.contains("the loss is"), "{error}");
+}
+
+#[test]
+fn what_makes_no_sense_for_a_search_is_refused() {
     let error = |settings: &[&str]| {
         let trainer = job(settings).phased(None, IfFound::Refuse, &OpenOptions::default());
         trainer.err().expect("it makes no sense").to_string()
     };
-    assert!(error(&["train.workers=2"]).contains("set `train.workers = 1`"));
+    assert!(error(&["train.workers=2", "train.mode=shared"]).contains("`sync` or `averaging` for a network whose"));
+    let on_machines = job(&["train.epochs=1"]).cluster_trainer(None, &OpenOptions::default());
+    let refused = on_machines.err().expect("nobody sums for a search there").to_string();
+    assert!(refused.contains("`averaging` for a network whose"), "{refused}");
     assert!(error(&["network.l1=0.1"]).contains("`l1` is something that updaters know"));
     let pretrained =
         JOB.replace("dense = { units = 12, activation = \"tanh\" }", "rbm = { units = 12 }") + "pretrain = {}";
