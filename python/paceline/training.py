@@ -59,6 +59,7 @@ class Trainer:
         mode: str | Mapping[str, Any] | None = None,
         seed: int | None = None,
         shuffle: bool | None = None,
+        by_length: bool | None = None,
         normaliser: str | None = None,
         class_weights: Sequence[float] | None = None,
         evaluate: bool | None = None,
@@ -85,6 +86,7 @@ class Trainer:
             global_batch=global_batch,
             normaliser=normaliser,
             shuffle=shuffle,
+            by_length=by_length,
             seed=seed,
             class_weights=None if class_weights is None else [float(weight) for weight in class_weights],
         )

@@ -1,11 +1,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use paceline_model::{Batch, Targets, slice_of};
 
-use crate::{Error, Normaliser, Shuffle, Source, TargetShape};
+use crate::source::for_each_piece;
+use crate::{Error, Normaliser, Order, Shuffle, Source, TargetShape};
 
 /// How a source is cut into batches.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct LoaderOptions {
     pub share: Share,
     /// A new order for every epoch, or from first to last.
     pub shuffle: bool,
+    /// Whether sequences of about the same length come together in a step, in an order that is new for every epoch all the same.
+    pub by_length: bool,
     /// What the order depends on, together with the epoch.
     pub seed: u64,
     /// Batches that are read ahead; 0 reads them only when asked.
@@ -47,6 +50,7 @@ impl Default for LoaderOptions {
             batch: 32,
             share: Share::default(),
             shuffle: true,
+            by_length: false,
             seed: 0,
             prefetch: 2,
             normaliser: None,
@@ -57,6 +61,16 @@ impl Default for LoaderOptions {
 
 impl LoaderOptions {
     fn validate(&self, source: &dyn Source) -> Result<(), Error> {
+        let in_order = !self.shuffle || source.order() == Order::Sequential;
+        if self.by_length && (in_order || source.partitions().is_some() || source.shape().features.len() != 2) {
+            let expected =
+                "left out where examples are no sequences, come in an order of their own, or live with workers";
+            return Err(Error::BadSetting {
+                setting: "data.by_length",
+                expected: expected.into(),
+                found: "true".into(),
+            });
+        }
         if self.batch == 0 {
             let expected = "at least 1".to_owned();
             return Err(Error::BadSetting { setting: "batch", expected, found: "0".to_owned() });
@@ -97,6 +111,23 @@ pub struct Loader {
 struct Filler {
     source: Arc<dyn Source>,
     options: LoaderOptions,
+    /// Of all examples, where steps hold those of about the same length.
+    lengths: Option<Vec<u32>>,
+    /// The last order by length, with its epoch.
+    listed: Mutex<Option<(u64, Shuffle)>>,
+}
+
+/// Steps of every sequence up to the last one that is there.
+fn lengths(source: &dyn Source) -> Result<Vec<u32>, Error> {
+    let steps = source.shape().features.first().copied().unwrap_or(1).max(1);
+    let mut lengths = Vec::with_capacity(source.examples());
+    for_each_piece(source, |batch| {
+        let width = (batch.width / steps).max(1);
+        let length = |row: &[f32]| row.iter().rposition(|number| !number.is_nan()).map_or(0, |last| last / width + 1);
+        lengths.extend(batch.features.chunks_exact(batch.width.max(1)).map(|row| length(row) as u32));
+        Ok(())
+    })?;
+    Ok(lengths)
 }
 
 impl Loader {
@@ -105,7 +136,8 @@ impl Loader {
         options.validate(&*source)?;
         // In use at once: those ready, one being filled, one with the caller.
         let spare = bounded(options.prefetch + 2);
-        Ok(Self { filler: Arc::new(Filler { source, options }), spare })
+        let lengths = if options.by_length { Some(lengths(&*source)?) } else { None };
+        Ok(Self { filler: Arc::new(Filler { source, options, lengths, listed: Mutex::default() }), spare })
     }
 
     /// The source that batches come from.
@@ -179,7 +211,17 @@ impl Filler {
     }
 
     fn shuffle(&self, epoch: u64) -> Shuffle {
-        self.shuffle_of(&*self.source, 0, epoch)
+        let Some(lengths) = &self.lengths else { return self.shuffle_of(&*self.source, 0, epoch) };
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listed {
+            Some((of, shuffle)) if *of == epoch => shuffle.clone(),
+            _ => {
+                let shuffle = self.shuffle_of(&*self.source, 0, epoch);
+                let shuffle = shuffle.by_length(lengths, self.options.batch, self.options.seed, epoch);
+                *listed = Some((epoch, shuffle.clone()));
+                shuffle
+            }
+        }
     }
 
     /// The order of one of several partitions; that of the first is the order of data that is seen whole.

@@ -4,10 +4,16 @@
 //! (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It takes no memory, starts anywhere at once,
 //! and every worker computes the same.
 
+use std::sync::Arc;
+
 use crate::Order;
 
 /// Blocks that are mixed with each other when a source is read by blocks.
 pub(crate) const WINDOW_BLOCKS: u64 = 4;
+
+/// Batches whose examples are put in order of their length together: many, so that those of a batch are about as long as each other, and
+/// few enough that an epoch still mixes.
+const WINDOW_BATCHES: usize = 64;
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): spreads every input bit over all output bits.
 fn mix(mut z: u64) -> u64 {
@@ -57,17 +63,18 @@ impl Permutation {
 }
 
 /// The order in which the examples of a source are visited in one epoch; depends on the seed and the epoch only.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Shuffle {
     examples: u64,
     plan: Plan,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Plan {
     Straight,
     Whole(Permutation),
     Blocks { size: u64, blocks: Permutation, short_slot: u64, key: u64 },
+    Listed(Arc<[u64]>),
 }
 
 impl Shuffle {
@@ -100,6 +107,26 @@ impl Shuffle {
         Self { examples, plan }
     }
 
+    /// The same order, but within a window of some batches those of about the same length come together; which batch of a window comes
+    /// first is as random as before. `lengths` are those of all examples.
+    #[must_use]
+    pub(crate) fn by_length(self, lengths: &[u32], batch: usize, seed: u64, epoch: u64) -> Self {
+        let mut order: Vec<u64> = (0..self.examples).map(|position| self.index_at(position)).collect();
+        let mut listed = Vec::with_capacity(order.len());
+        for (number, window) in order.chunks_mut(batch.saturating_mul(WINDOW_BATCHES)).enumerate() {
+            // Those of the same length stay in the order that they had.
+            window.sort_by_key(|index| lengths[*index as usize]);
+            let whole = (window.len() / batch) as u64;
+            let key = mix(seed ^ 0x1e09_7b5d) ^ mix(epoch) ^ mix(number as u64 + 1);
+            let batches = (whole > 0).then(|| Permutation::new(whole, key));
+            // A short batch stays the last one.
+            let at = |number: u64| batches.map_or(0, |batches| batches.at(number)) as usize * batch;
+            (0..whole).for_each(|number| listed.extend_from_slice(&window[at(number)..][..batch]));
+            listed.extend_from_slice(&window[whole as usize * batch..]);
+        }
+        Self { plan: Plan::Listed(listed.into()), ..self }
+    }
+
     /// The number of positions.
     pub fn examples(&self) -> u64 {
         self.examples
@@ -108,6 +135,7 @@ impl Shuffle {
     /// The index of the example at `position`, which must be below [`Shuffle::examples`].
     pub fn index_at(&self, position: u64) -> u64 {
         match self.plan {
+            Plan::Listed(ref listed) => listed[position as usize],
             Plan::Straight => position,
             Plan::Whole(permutation) => permutation.at(position),
             Plan::Blocks { size, blocks, short_slot, key } => {
@@ -134,7 +162,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Permutation, Shuffle, WINDOW_BLOCKS};
+    use super::{Permutation, Shuffle, WINDOW_BATCHES, WINDOW_BLOCKS};
     use crate::Order;
 
     proptest! {
@@ -155,6 +183,35 @@ mod tests {
                 let blocks: HashSet<u64> =
                     (start..start + size as u64).map(|at| shuffle.index_at(at) / size as u64).collect();
                 prop_assert!(blocks.len() as u64 <= 2 * WINDOW_BLOCKS, "{} blocks", blocks.len());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn batches_by_length_hold_every_example_once_and_lengths_that_are_near(
+            lengths in prop::collection::vec(1u32..40, 1..3000), batch in 1usize..50, seed: u64, epoch in 0u64..5
+        ) {
+            let examples = lengths.len();
+            let order_of = |epoch| -> Vec<u64> {
+                let shuffle = Shuffle::new(examples, Order::Any, seed, epoch).by_length(&lengths, batch, seed, epoch);
+                (0..examples as u64).map(|at| shuffle.index_at(at)).collect()
+            };
+            let order = order_of(epoch);
+            let seen: HashSet<u64> = order.iter().copied().collect();
+            prop_assert_eq!(seen.len(), examples);
+            for window in order.chunks(batch * WINDOW_BATCHES) {
+                let length = |index: &u64| lengths[*index as usize];
+                let mut batches: Vec<(u32, u32)> = window
+                    .chunks(batch)
+                    .map(|batch| (batch.iter().map(length).min().unwrap(), batch.iter().map(length).max().unwrap()))
+                    .collect();
+                batches.sort_unstable();
+                // No two overlap: what one begins with, another one ends with at most.
+                prop_assert!(batches.windows(2).all(|pair| pair[0].1 <= pair[1].0 || pair[0] == pair[1]), "{batches:?}");
+            }
+            if examples > 20 * batch {
+                prop_assert_ne!(order, order_of(epoch + 1));
             }
         }
     }

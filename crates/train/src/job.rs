@@ -69,7 +69,7 @@ const SECTIONS: [&str; 5] = ["data", "network", "pretrain", "train", "transfer"]
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
-const OF_STEPS: [&str; 6] = ["batch", "global_batch", "normaliser", "shuffle", "seed", "class_weights"];
+const OF_STEPS: [&str; 7] = ["batch", "global_batch", "normaliser", "shuffle", "by_length", "seed", "class_weights"];
 /// Keys of the table `train`.
 const OF_TRAINING: [&str; 10] = [
     "epochs",

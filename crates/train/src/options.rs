@@ -24,6 +24,8 @@ pub struct TrainOptions {
     pub steps: Option<u64>,
     /// Whether every epoch has an order of its own.
     pub shuffle: bool,
+    /// Whether sequences of about the same length come together in a step.
+    pub by_length: bool,
     /// What the order depends on.
     pub seed: u64,
     /// Batches that are read ahead.
@@ -63,6 +65,7 @@ impl Default for TrainOptions {
             epochs: 1,
             steps: None,
             shuffle: true,
+            by_length: false,
             seed: 0,
             prefetch: 4,
             normaliser: None,

@@ -350,7 +350,8 @@ pub fn evaluate(
     thresholds: Thresholds,
 ) -> Result<Option<Scores>, Error> {
     let Some(mut evaluator) = Evaluator::new(&source.shape().targets, network, thresholds) else { return Ok(None) };
-    let loader = Loader::new(source, LoaderOptions { shuffle: false, class_weights: None, ..options })?;
+    let loader =
+        Loader::new(source, LoaderOptions { shuffle: false, by_length: false, class_weights: None, ..options })?;
     let mut batches = loader.epoch(0, 0);
     while let Some(batch) = batches.next() {
         let batch = batch?;

@@ -33,6 +33,40 @@ fn an_epoch_gives_every_example_once_and_a_short_last_batch() {
 }
 
 #[test]
+fn steps_by_length_hold_sequences_that_are_about_as_long_as_each_other() {
+    const STEPS: usize = 9;
+    let length = |index: u64| 1 + (index * 5 % 9) as usize;
+    let row = |index| (0..2 * STEPS).map(move |at| if at < 2 * length(index) { index as f32 } else { f32::NAN });
+    let shape = ExampleShape { features: vec![STEPS, 2], targets: TargetShape::None };
+    let source: Arc<dyn Source> =
+        Arc::new(Arrays::new((0..500).flat_map(row).collect(), shape, Targets::None).unwrap());
+    let options = LoaderOptions { batch: 20, by_length: true, seed: 3, ..LoaderOptions::default() };
+    let loader = Loader::new(Arc::clone(&source), options.clone()).unwrap();
+    let epochs = [0, 1].map(|epoch| batches(&loader, epoch, 0));
+    for epoch in &epochs {
+        let seen: HashSet<u64> = epoch.iter().flat_map(|batch| batch.indices.iter().copied()).collect();
+        assert_eq!((epoch.len(), seen.len()), (25, 500));
+        let ends = |batch: &Batch| {
+            let lengths = batch.indices.iter().map(|index| length(*index));
+            (lengths.clone().min().unwrap(), lengths.max().unwrap())
+        };
+        assert!(epoch.iter().map(ends).all(|(shortest, longest)| longest <= shortest + 1));
+        assert!(!epoch.is_sorted_by_key(ends), "which step comes first is by chance");
+    }
+    assert_ne!(epochs[0][0].indices, epochs[1][0].indices);
+    // Whoever is told what comes next finds the same order.
+    let mut told = Batch::empty();
+    loader.read(1, 40..60, &mut told).unwrap();
+    assert_eq!(told.indices, epochs[1][2].indices);
+    assert_eq!(batches(&loader, 1, 7)[0].indices, epochs[1][7].indices);
+    for wrong in
+        [Loader::new(digits(), options.clone()), Loader::new(source, LoaderOptions { shuffle: false, ..options })]
+    {
+        assert!(wrong.err().expect("no lengths to go by").to_string().contains("data.by_length"));
+    }
+}
+
+#[test]
 fn starting_at_a_step_gives_the_very_same_batches() {
     let normaliser = Normaliser::fit(NormaliserKind::MinMax, &*digits()).unwrap();
     let loader = |prefetch| {

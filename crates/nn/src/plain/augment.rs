@@ -192,6 +192,6 @@ mod tests {
         STILL.pixels(&way, |to, from, share| out[to] += share * IMAGE[from]);
         assert_eq!(out, [7.0, 4.0, 1.0, 8.0, 5.0, 2.0, 9.0, 6.0, 3.0], "a quarter to the right");
         let turned = all_of(&Augmentation { rotate: 45.0, ..STILL });
-        assert!(turned.len() > 20 && turned.iter().all(|image| image[4] == 5), "{turned:?}");
+        assert!(turned.len() >= 20 && turned.iter().all(|image| image[4] == 5), "{turned:?}");
     }
 }

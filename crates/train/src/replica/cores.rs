@@ -78,7 +78,9 @@ impl CoreReplica {
         let loader = Loader::new(
             trainer.train_source().clone(),
             LoaderOptions {
+                batch: options.step_examples(),
                 shuffle: options.shuffle,
+                by_length: options.by_length,
                 seed: options.seed,
                 prefetch: 0,
                 normaliser,

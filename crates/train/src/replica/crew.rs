@@ -195,7 +195,8 @@ impl Slot {
         let before = hands_out_gradient.then(|| worker.state.running.clone());
         let report = worker.step_for(&batch, purpose)?;
         if !report.loss.sum.is_finite() {
-            return Err(not_finite(&worker.state, worker.progress, &batch, report.loss.mean(), KEPT));
+            let Worker { model, state, progress, .. } = &*worker;
+            return Err(not_finite(model.network(), state, *progress, &batch, report.loss.mean(), KEPT));
         }
         if let (Some(before), Purpose::HandOut(_, outlet)) = (before, purpose) {
             let parameters = worker.state.parameters.len();

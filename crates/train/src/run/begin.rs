@@ -152,6 +152,7 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
                 batch: options.step_examples(),
                 share: Share { of: options.workers, index },
                 shuffle: options.shuffle,
+                by_length: options.by_length,
                 seed: options.seed,
                 prefetch: options.prefetch,
                 normaliser: start.normaliser.clone(),

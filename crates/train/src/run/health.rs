@@ -1,6 +1,7 @@
 //! What went wrong when a loss is no number any more.
 
 use paceline_model::{Batch, Progress, State};
+use paceline_nn::{InputType, Network};
 
 use crate::{Error, Scores};
 
@@ -8,11 +9,23 @@ use crate::{Error, Scores};
 const WILD: f32 = 1e3;
 
 /// A loss that is no number, with its most likely cause. `kept` is what there is to say of the last checkpoint.
-pub(crate) fn not_finite(state: &State, progress: Progress, batch: &Batch, loss: f64, kept: &str) -> Error {
+pub(crate) fn not_finite(
+    network: &Network,
+    state: &State,
+    progress: Progress,
+    batch: &Batch,
+    loss: f64,
+    kept: &str,
+) -> Error {
     let largest = largest_parameter(state);
-    let cause = if let Some(at) = batch.features.iter().position(|x| !x.is_finite()) {
+    // A step of a sequence that is not there is no number, and that is as it should be.
+    let has_steps = network.config().inputs.iter().any(|input| matches!(input.kind, InputType::Sequence(_)));
+    let is_wrong = |x: &f32| x.is_infinite() || x.is_nan() && !has_steps;
+    let cause = if let Some(at) = batch.features.iter().position(is_wrong) {
         let example = batch.indices[at / batch.width];
         format!("example {example} holds a feature that is not finite: clean the data")
+    } else if progress.iteration == 0 && largest >= WILD {
+        format!("the largest parameter was {largest:.0} before the first step: set another `weight_init`")
     } else if largest.is_nan() || largest >= WILD {
         too_high(largest)
     } else if batch.features.iter().any(|x| x.abs() > WILD) {

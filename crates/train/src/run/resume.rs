@@ -82,6 +82,8 @@ pub(crate) struct DataKey {
     fingerprint: Option<String>,
     batch: usize,
     shuffle: bool,
+    #[serde(default)]
+    by_length: bool,
     seed: u64,
     #[serde(default)]
     normaliser: Option<NormaliserKind>,
@@ -91,13 +93,13 @@ pub(crate) struct DataKey {
 
 impl DataKey {
     pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Result<Self, Error> {
-        let TrainOptions { shuffle, seed, normaliser, class_weights, .. } = options.clone();
+        let TrainOptions { shuffle, by_length, seed, normaliser, class_weights, .. } = options.clone();
         let (examples, batch) = (source.examples(), options.step_examples());
         let fingerprint = match source.order() {
             Order::Sequential => None,
             Order::Any | Order::Blocks { .. } => Some(format!("{:016x}", fingerprint(source)?)),
         };
-        Ok(Self { examples, fingerprint, batch, shuffle, seed, normaliser, class_weights })
+        Ok(Self { examples, fingerprint, batch, shuffle, by_length, seed, normaliser, class_weights })
     }
 }
 

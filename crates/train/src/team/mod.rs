@@ -192,7 +192,8 @@ impl Member {
             worker.progress.iteration = first + step - stretch.from;
             let report = worker.step(batch)?;
             if !report.loss.sum.is_finite() {
-                return Err(not_finite(&worker.state, worker.progress, batch, report.loss.mean(), kept));
+                let network = worker.model.network();
+                return Err(not_finite(network, &worker.state, worker.progress, batch, report.loss.mean(), kept));
             }
             if let Some(took) = report.moved.own_time {
                 feed.tell_time(index, took, batch.examples());

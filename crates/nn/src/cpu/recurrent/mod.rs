@@ -1,5 +1,6 @@
 //! Recurrent layers. What comes in is multiplied for all steps at once, and so are the gradients; only the product with what was before
-//! waits for the step before it. Its weights are packed once for all steps where that fits.
+//! waits for the step before it. Its weights are packed once for all steps where that fits. Where a step is there for no sequence of a batch,
+//! nothing is multiplied.
 
 mod units;
 
@@ -160,22 +161,21 @@ pub(super) fn forward(instructions: Instructions, op: &Recurrence, pass: &mut Fo
     if !pass.carried.is_empty() {
         state.extend_from_slice(pass.carried);
     }
+    let mut is_first = true;
     for turn in 0..steps {
         let (t, before) = (op.step(turn), turn.checked_sub(1).map(|turn| op.step(turn)));
         let has_before = before.is_some() || !state.is_empty();
+        let is_for_nobody = (0..rows).all(|row| !is_there(mask, row * steps + t));
         let (all_planes, h_plane) = planes.split_at_mut(planes.len() - all * units);
-        if has_before {
+        if is_for_nobody {
+            // Nobody looks at what would be given.
+        } else if has_before {
             let a = match before {
                 Some(before) => Matrix::Rows(&h_plane[before * units..], steps * units),
                 None => Matrix::Rows(&state[..rows * units], units),
             };
-            op.forth(rows).run(
-                instructions,
-                [a, Matrix::Rows(r, columns)],
-                given,
-                turn == usize::from(state.is_empty()),
-                scratch,
-            );
+            op.forth(rows).run(instructions, [a, Matrix::Rows(r, columns)], given, is_first, scratch);
+            is_first = false;
         } else {
             given.fill(0.0);
         }
@@ -239,8 +239,9 @@ pub(super) fn backward(instructions: Instructions, op: &Recurrence, pass: &mut B
     let [dw, dr, dp] = op.parts().map(|part| if learns { part } else { 0..0 });
     let [dw, dr, dp] = pass.dweights.get_disjoint_mut([dw, dr, dp]).expect("parts follow each other");
     dp.fill(0.0);
-    let (gates, planes) = pass.aux.split_at(all * columns);
-    let (others, h_plane) = planes.split_at(planes.len() - all * units);
+    let (gates, planes) = pass.aux.split_at_mut(all * columns);
+    let (others, h_plane) = planes.split_at_mut(planes.len() - all * units);
+    let (gates, others) = (&*gates, &*others);
     let (dz, rest) = pass.scratch.split_at_mut(all * columns);
     // By what comes in, where that differs from what was before: a GRU resets the one and not the other.
     let (dn, rest) = rest.split_at_mut(if is_gru { all * units } else { 0 });
@@ -301,6 +302,10 @@ pub(super) fn backward(instructions: Instructions, op: &Recurrence, pass: &mut B
             dc.fill(0.0);
             continue;
         }
+        if (0..rows).all(|row| !is_there(mask, row * steps + t)) {
+            // The slopes of the gates are 0, and `dh` passes by as it is.
+            continue;
+        }
         let matrices = [Matrix::Rows(&dz[t * columns..], steps * columns), Matrix::Columns(r, columns)];
         op.back(rows).run(instructions, matrices, dh, is_first, scratch);
         is_first = false;
@@ -345,10 +350,26 @@ pub(super) fn backward(instructions: Instructions, op: &Recurrence, pass: &mut B
     for row in 0..rows {
         dz[(row * steps + op.step(0)) * columns..][..columns].fill(0.0);
     }
+    forget_what_nobody_followed(op, mask, h_plane);
     match all - 1 {
         0 => dr.fill(0.0),
         _ if op.is_reversed => gradient(units, &h_plane[units..], &dz[..(all - 1) * columns], dr),
         _ => gradient(units, &h_plane[..(all - 1) * units], &dz[columns..], dr),
+    }
+}
+
+/// Sets what came out to 0 where the step behind it is not there, whose slopes are 0: products leave out zeros.
+fn forget_what_nobody_followed(op: &Recurrence, mask: Option<&[f32]>, h_plane: &mut [f32]) {
+    if mask.is_none() {
+        return;
+    }
+    for (at, h) in h_plane.chunks_exact_mut(op.units).enumerate() {
+        let behind = if op.is_reversed { at.checked_sub(1) } else { Some(at + 1) };
+        // Beyond the ends of a sequence slopes were set to 0, too.
+        let is_within = behind.filter(|behind| behind / op.steps == at / op.steps);
+        if is_within.is_none_or(|behind| !is_there(mask, behind)) {
+            h.fill(0.0);
+        }
     }
 }
 
