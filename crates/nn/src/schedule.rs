@@ -58,7 +58,40 @@ pub enum Rule {
         #[serde(default)]
         per: Per,
     },
+    /// Half a cosine from initial down to `end` during `steps`, then `end` (Loshchilov and Hutter 2016)
+    Cosine {
+        /// The value at the start.
+        initial: f64,
+        /// The value at the end.
+        #[serde(default)]
+        end: f64,
+        /// When it gets there.
+        steps: u64,
+        /// What is counted.
+        #[serde(default)]
+        per: Per,
+    },
+    /// One cycle over the whole run (Smith and Topin 2017), as PyTorch has it: up along half a cosine, and down along another
+    OneCycle {
+        /// The value at the top.
+        peak: f64,
+        /// The length of the whole.
+        steps: u64,
+        /// The share of `steps` that goes up.
+        #[serde(default = "three_tenths")]
+        rise: f64,
+        /// The value at the start, as a share of `peak`.
+        #[serde(default = "twentyfifth")]
+        first: f64,
+        /// The value at the end, as a share of that at the start.
+        #[serde(default = "ten_thousandth")]
+        last: f64,
+        /// What is counted.
+        #[serde(default)]
+        per: Per,
+    },
     /// Rises in a line from value / steps to `value` during `steps`, then stays; `value` may change as well
+    #[serde(alias = "warm_up")]
     Ramp {
         /// The value at the end: a number, or another schedule.
         value: Box<Schedule>,
@@ -116,6 +149,20 @@ pub enum Rule {
 fn tenth() -> f64 {
     0.1
 }
+fn three_tenths() -> f64 {
+    0.3
+}
+fn twentyfifth() -> f64 {
+    0.04
+}
+fn ten_thousandth() -> f64 {
+    1e-4
+}
+
+/// Along half a cosine: `from` at share 0, `to` at share 1.
+fn half_a_cosine(from: f64, to: f64, share: f64) -> f64 {
+    to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+}
 
 /// What a schedule counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +219,8 @@ impl Rule {
             | Rule::Ramp { per, .. }
             | Rule::Sigmoid { per, .. }
             | Rule::Step { per, .. }
+            | Rule::Cosine { per, .. }
+            | Rule::OneCycle { per, .. }
             | Rule::Cycle { per, .. } => *per,
         }
     }
@@ -192,6 +241,16 @@ impl Rule {
             Rule::Poly { initial, power, steps, .. } => initial * (1.0 - t / steps as f64).max(0.0).powf(power),
             Rule::Sigmoid { initial, gamma, center, .. } => initial / (1.0 + (gamma * (t - center as f64)).exp()),
             Rule::Step { initial, decay, every, .. } => initial * decay.powf((count / every.max(1)) as f64),
+            Rule::Cosine { initial, end, steps, .. } => half_a_cosine(initial, end, (t / steps as f64).min(1.0)),
+            Rule::OneCycle { peak, steps, rise, first, last, .. } => {
+                // The first step stands at the start, the last one at the end.
+                let (start, end) = (peak * first, peak * first * last);
+                let (top, whole) = (rise * steps as f64 - 1.0, steps as f64 - 1.0);
+                match t < top {
+                    true => half_a_cosine(start, peak, t / top),
+                    false => half_a_cosine(peak, end, ((t - top) / (whole - top).max(f64::MIN_POSITIVE)).min(1.0)),
+                }
+            }
             Rule::Cycle { initial, peak, length, tail, annealing, .. } => {
                 let turn = (length.saturating_sub(tail)) as f64 / 2.0;
                 if t < turn {
@@ -217,6 +276,8 @@ impl Rule {
             | Rule::Step { initial, .. } => vec![*initial],
             Rule::Map { values, .. } => values.iter().map(|(_, value)| *value).collect(),
             Rule::Cycle { initial, peak, .. } => vec![*initial, *peak],
+            Rule::Cosine { initial, end, .. } => vec![*initial, *end],
+            Rule::OneCycle { peak, first, last, .. } => vec![*peak, peak * first, peak * first * last],
         }
     }
 
@@ -239,7 +300,14 @@ impl Rule {
                 Some("the starts of a `map` schedule must rise")
             }
             Rule::Ramp { value, .. } if value.rule_problem().is_some() => value.rule_problem(),
-            Rule::Poly { steps: 0, .. } | Rule::Ramp { steps: 0, .. } => Some("`steps` must be at least 1"),
+            Rule::Poly { steps: 0, .. } | Rule::Ramp { steps: 0, .. } | Rule::Cosine { steps: 0, .. } => {
+                Some("`steps` must be at least 1")
+            }
+            Rule::OneCycle { steps: 0 | 1, .. } => Some("`steps` must be at least 2"),
+            Rule::OneCycle { rise, .. } if !(0.0..=1.0).contains(rise) => Some("`rise` must be from 0 to 1"),
+            Rule::OneCycle { first, last, .. } if !at_least_0(*first) || !at_least_0(*last) => {
+                Some("`first` and `last` must be 0 or more")
+            }
             Rule::Step { every: 0, .. } => Some("`every` must be at least 1"),
             Rule::Cycle { length, tail, .. } if tail >= length => Some("`tail` must be shorter than `length`"),
             _ => None,

@@ -50,6 +50,43 @@ pub enum Updater {
         #[serde(default = "tiny")]
         epsilon: f64,
     },
+    /// Adam with a decay beside the gradient (Loshchilov and Hutter 2017).
+    #[serde(alias = "adam_w")]
+    Adamw {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squares.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "tiny")]
+        epsilon: f64,
+        /// The share of every parameter, biases included, that a step takes away, times the rate.
+        #[serde(default = "hundredth")]
+        weight_decay: f64,
+    },
+    /// Adam whose step is as long for each parameter as the parameter is, for large batches (You et al. 2019).
+    Lamb {
+        /// How far a step goes.
+        #[serde(default = "rate::<1>")]
+        learning_rate: Schedule,
+        /// Decay of the mean.
+        #[serde(default = "beta1")]
+        beta1: f64,
+        /// Decay of the squares.
+        #[serde(default = "beta2")]
+        beta2: f64,
+        /// Kept from dividing by zero.
+        #[serde(default = "small")]
+        epsilon: f64,
+        /// The share of every parameter, biases included, that a step takes away, times the rate.
+        #[serde(default = "hundredth")]
+        weight_decay: f64,
+    },
     /// Adam with the largest magnitude instead of squares.
     #[serde(alias = "ada_max")]
     Adamax {
@@ -182,6 +219,9 @@ fn tinier() -> f64 {
 fn small() -> f64 {
     1e-6
 }
+fn hundredth() -> f64 {
+    0.01
+}
 fn momentum_decay() -> f64 {
     0.004
 }
@@ -208,6 +248,31 @@ impl Updater {
         Updater::Adam { learning_rate: learning_rate.into(), beta1: beta1(), beta2: beta2(), epsilon: tiny() }
     }
 
+    /// Adam with a decay beside the gradient.
+    pub fn adamw(learning_rate: impl Into<Schedule>, weight_decay: f64) -> Self {
+        let learning_rate = learning_rate.into();
+        Updater::Adamw { learning_rate, beta1: beta1(), beta2: beta2(), epsilon: tiny(), weight_decay }
+    }
+
+    /// Adam whose steps are as long as the parameters are.
+    pub fn lamb(learning_rate: impl Into<Schedule>, weight_decay: f64) -> Self {
+        let learning_rate = learning_rate.into();
+        Updater::Lamb { learning_rate, beta1: beta1(), beta2: beta2(), epsilon: small(), weight_decay }
+    }
+
+    /// The share of every parameter that a step takes away, times the rate.
+    pub(crate) fn own_decay(&self) -> f64 {
+        match self {
+            Updater::Adamw { weight_decay, .. } | Updater::Lamb { weight_decay, .. } => *weight_decay,
+            _ => 0.0,
+        }
+    }
+
+    /// Whether a step is as long as the parameter is: it must be seen as a whole.
+    pub(crate) fn needs_norm(&self) -> bool {
+        matches!(self, Updater::Lamb { .. })
+    }
+
     /// What is wrong with the settings, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
         if let Some(problem) = self.learning_rate().and_then(|rate| rate.problem("learning_rate", f64::INFINITY)) {
@@ -230,6 +295,11 @@ impl Updater {
             | Updater::Adabelief { beta1, beta2, epsilon, .. } => {
                 share("beta1", *beta1).or_else(|| share("beta2", *beta2)).or_else(|| divisor(*epsilon))
             }
+            Updater::Adamw { beta1, beta2, epsilon, weight_decay, .. }
+            | Updater::Lamb { beta1, beta2, epsilon, weight_decay, .. } => share("beta1", *beta1)
+                .or_else(|| share("beta2", *beta2))
+                .or_else(|| divisor(*epsilon))
+                .or_else(|| Schedule::Fixed(*weight_decay).problem("weight_decay", f64::INFINITY)),
             Updater::Nadam { beta1, beta2, epsilon, momentum_decay, .. } => share("beta1", *beta1)
                 .or_else(|| share("beta2", *beta2))
                 .or_else(|| divisor(*epsilon))
@@ -245,7 +315,9 @@ impl Updater {
         match self {
             Updater::Sgd { .. } | Updater::Noop => &[],
             Updater::Nesterovs { .. } => &["momentum"],
-            Updater::Adam { .. } | Updater::Nadam { .. } => &["mean", "square"],
+            Updater::Adam { .. } | Updater::Adamw { .. } | Updater::Lamb { .. } | Updater::Nadam { .. } => {
+                &["mean", "square"]
+            }
             Updater::Adamax { .. } => &["mean", "largest"],
             Updater::Adabelief { .. } => &["mean", "surprise"],
             Updater::Amsgrad { .. } => &["mean", "square", "largest_square"],
@@ -260,6 +332,8 @@ impl Updater {
             Updater::Sgd { learning_rate }
             | Updater::Nesterovs { learning_rate, .. }
             | Updater::Adam { learning_rate, .. }
+            | Updater::Adamw { learning_rate, .. }
+            | Updater::Lamb { learning_rate, .. }
             | Updater::Adamax { learning_rate, .. }
             | Updater::Amsgrad { learning_rate, .. }
             | Updater::Adabelief { learning_rate, .. }

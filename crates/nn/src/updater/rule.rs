@@ -66,7 +66,9 @@ impl Rule {
             Updater::Nesterovs { ref momentum, .. } => {
                 Rule::Nesterovs { rate: rate32, momentum: momentum.at(progress) as f32 }
             }
-            Updater::Adam { beta1, beta2, epsilon, .. } => Rule::Adam {
+            Updater::Adam { beta1, beta2, epsilon, .. }
+            | Updater::Adamw { beta1, beta2, epsilon, .. }
+            | Updater::Lamb { beta1, beta2, epsilon, .. } => Rule::Adam {
                 rate: (rate / correct(beta1)) as f32,
                 mean: Average::keeping(beta1),
                 square: Average::keeping(beta2),

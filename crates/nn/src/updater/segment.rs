@@ -33,6 +33,13 @@ pub struct Segment {
     pub noise: Option<WeightNoise>,
 }
 
+impl Segment {
+    /// Whether an update looks at all of it, or at all of its layer.
+    fn needs_norm(&self) -> bool {
+        self.normalisation.needs_norm() || self.updater.needs_norm()
+    }
+}
+
 /// All segments, in the order of the layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SegmentTable {
@@ -90,7 +97,7 @@ impl SegmentTable {
     pub fn part_end(&self, start: usize) -> usize {
         let mut end = start + PART;
         for segment in &self.segments {
-            let whole = segment.normalisation.needs_norm() || !segment.constraints.is_empty();
+            let whole = segment.needs_norm() || !segment.constraints.is_empty();
             if whole && segment.range.start < end && segment.range.end > start {
                 let layer = self.segments.iter().filter(|s| s.layer == segment.layer).map(|s| s.range.end).max();
                 // What comes before the layer goes first.
@@ -142,7 +149,7 @@ impl SegmentTable {
     /// Whether every element can be updated without a look at the others, as soon as its gradient is there: no norms, no constraints, and
     /// no weights that a step sees otherwise than they are.
     pub(crate) fn is_element_wise(&self) -> bool {
-        let is_alone = |s: &Segment| !s.normalisation.needs_norm() && s.constraints.is_empty() && s.noise.is_none();
+        let is_alone = |s: &Segment| !s.needs_norm() && s.constraints.is_empty() && s.noise.is_none();
         self.segments.iter().all(is_alone)
     }
 
@@ -189,7 +196,10 @@ impl SegmentTable {
             }
             _ => 1.0,
         };
-        let decay = Decay { l1: segment.l1, l2: segment.l2, weight_decay: rate as f32 * segment.weight_decay };
+        // A step that will be made as long as the parameter is learns the rate last.
+        let (rate, rate_at_last) = if segment.updater.needs_norm() { (1.0, rate) } else { (rate, 1.0) };
+        let weight_decay = rate as f32 * (segment.weight_decay + segment.updater.own_decay() as f32);
+        let decay = Decay { l1: segment.l1, l2: segment.l2, weight_decay };
         let rule = Rule::at(&segment.updater, progress, rate, product);
         let mut cut: [&mut [f32]; 3] = [&mut [], &mut [], &mut []];
         let used = segment.updater.slots().len();
@@ -197,6 +207,13 @@ impl SegmentTable {
             *cut = flat.part_mut(range.clone());
         }
         rule.run(gradient, parameters, &mut cut[..used], scale, decay, into);
+        if segment.updater.needs_norm() {
+            debug_assert!(into == Into::Gradient && range == segment.range, "it is seen as a whole");
+            let (length, of_step) = (squares(parameters).sqrt(), squares(gradient).sqrt());
+            let ratio = if length > 0.0 && of_step > 0.0 { length / of_step } else { 1.0 };
+            let factor = (rate_at_last * ratio) as f32;
+            gradient.iter_mut().for_each(|g| *g *= factor);
+        }
     }
 
     /// Subtracts the update in `range` and projects the weights that have a constraint.

@@ -5,7 +5,19 @@ use std::ops::Range;
 use super::{Builder, MOST};
 use crate::network::{Parameter, Start};
 use crate::updater::Segment;
-use crate::{Error, Fan, GradientNormalisation, Shape, Updater};
+use crate::config::Settings;
+use crate::{Error, Fan, GradientNormalisation, Schedule, Shape, Updater};
+
+/// Names of what `bias_updater` is for.
+const BIASES: [&str; 3] = ["bias", "reverse_bias", "visible_bias"];
+
+/// What updates a parameter, and at which rate: that of a network was meant for the updater of the network.
+fn updater_of(settings: &Settings, is_bias: bool) -> (Updater, Option<Schedule>) {
+    match &settings.bias_updater {
+        Some(own) if is_bias => (own.clone(), None),
+        _ => (settings.updater.clone().unwrap_or_default(), settings.learning_rate.clone()),
+    }
+}
 
 impl Builder<'_> {
     pub(super) fn parameter_count(&self) -> usize {
@@ -67,10 +79,7 @@ impl Builder<'_> {
         let layer = self.parameters.iter().find(|(p, _)| p.range == *range).map(|(p, _)| p.layer);
         let Some(layer) = layer.filter(|_| self.config.pretrains.is_none()) else { return };
         let settings = self.config.layers[layer].settings().or(&self.config.defaults);
-        let (updater, learning_rate) = match settings.bias_updater {
-            Some(own) => (own, None),
-            None => (settings.updater.unwrap_or_default(), settings.learning_rate),
-        };
+        let (updater, learning_rate) = updater_of(&settings, true);
         if settings.frozen != Some(true)
             && let Some((_, segment)) = self.parameters.iter_mut().find(|(p, _)| p.range == *range)
         {
@@ -119,13 +128,9 @@ impl Builder<'_> {
         let settings = &self.settings;
         let is_frozen = settings.frozen == Some(true);
         let only_weights = |value: Option<f32>| if weights && !is_frozen { value.unwrap_or(0.0) } else { 0.0 };
-        // The network's rate was meant for the network's updater.
-        let (updater, learning_rate) = match (&start, &settings.bias_updater) {
-            _ if is_frozen => (Updater::Noop, None),
-            (Start::Constant(_) | Start::Constants(_), Some(own)) if ["bias", "reverse_bias"].contains(&name) => {
-                (own.clone(), None)
-            }
-            _ => (settings.updater.clone().unwrap_or_default(), settings.learning_rate.clone()),
+        let (updater, learning_rate) = match is_frozen {
+            true => (Updater::Noop, None),
+            false => updater_of(settings, BIASES.contains(&name)),
         };
         let segment = Segment {
             range: range.clone(),
