@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::{Builder, MOST};
+use crate::config::Settings;
 use crate::network::{Parameter, Start};
 use crate::updater::Segment;
-use crate::config::Settings;
 use crate::{Error, Fan, GradientNormalisation, Schedule, Shape, Updater};
 
 /// Names of what `bias_updater` is for.

@@ -46,9 +46,8 @@ fn updaters_agree_with_pytorch() {
         }
     }
     // What is missing is what PyTorch has not: `adabelief` and `noop`.
-    let compared = [
-        "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lamb", "nadam", "nesterovs", "rmsprop", "sgd",
-    ];
+    let compared =
+        ["adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lamb", "nadam", "nesterovs", "rmsprop", "sgd"];
     assert!(names.iter().map(|n| n.as_str()).eq(compared), "compared {names:?}");
 }
 
