@@ -364,7 +364,10 @@ def upsampling1d(size: int = 2, **settings: Any) -> Layer:
 
 
 def output(units: int, **settings: Any) -> Layer:
-    """A dense layer with a loss; without `activation` and `loss` it has those that suit the task. Also `centre_loss`."""
+    """A dense layer with a loss; without `activation` and `loss` it has those that suit the task.
+
+    Also `label_smoothing`, the share of a target that is spread over all classes, and `centre_loss`.
+    """
     return _layer("output", settings, units=units)
 
 
@@ -389,7 +392,7 @@ def capsule_strength(**settings: Any) -> Layer:
 
 
 def loss(**settings: Any) -> Layer:
-    """Judges what comes in as it is; `loss`, `activation`."""
+    """Judges what comes in as it is; `loss`, `activation`, `label_smoothing`."""
     return _layer("loss", settings)
 
 

@@ -37,6 +37,8 @@ pub(crate) struct Head {
     pub loss: Loss,
     /// What its loss counts among those of others.
     pub weight: f32,
+    /// The share of a target that is spread over all classes while something is learned.
+    pub smoothing: f32,
     /// What it is compared with, if that is a value and not the target of the example.
     pub against: Option<ValueId>,
     /// Says which steps of a sequence are judged.

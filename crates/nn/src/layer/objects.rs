@@ -26,5 +26,5 @@ pub(super) fn yolo2(config: &Yolo2Output, registry: &Registry, builder: &mut Bui
     }
     let classes = channels / boxes.len() - 5;
     builder.push(Op::Boxes { sizes: boxes.as_slice().into(), classes }, builder.shape);
-    builder.end_with(&loss, 1.0, registry)
+    builder.end_with(&loss, 1.0, 0.0, registry)
 }

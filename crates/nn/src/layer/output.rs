@@ -9,7 +9,7 @@ pub(super) fn build(config: &Output, registry: &Registry, builder: &mut Builder<
     super::dense::weigh(config.units, config.bias, builder)?;
     builder.activate();
     let loss = config.loss.as_ref().unwrap_or(&Loss::CrossEntropy);
-    builder.end_with(loss, config.loss_weight, registry)?;
+    builder.end_with(loss, config.loss_weight, config.label_smoothing, registry)?;
     let Some(centre_loss) = config.centre_loss else { return Ok(()) };
     if !loss.is_of_classes() && *loss != Loss::BinaryCrossEntropy {
         return Err(builder.wrong("`centre_loss` needs a loss that tells classes apart".into()));

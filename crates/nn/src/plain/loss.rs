@@ -20,6 +20,8 @@ pub(crate) struct Judged {
     pub steps: Option<usize>,
     /// What its loss counts among those of other heads.
     pub weight: f32,
+    /// The share of a target that is spread over all classes while something is learned.
+    pub smoothing: f32,
     /// Where the targets of this head are in a row of targets, if there are other heads.
     pub columns: Option<TargetColumns>,
 }
@@ -68,7 +70,11 @@ pub(crate) fn judge<R: Real>(
             }
             let is_judged = judged.steps.is_none() || is_judged(judged, batch, mask, example, step);
             match against {
-                [] if is_judged && write_target(judged, batch, example, step, scratch) => {}
+                [] if is_judged && write_target(judged, batch, example, step, scratch) => {
+                    if judged.smoothing > 0.0 && !dz.is_empty() {
+                        smooth(judged, &mut scratch[..judged.targets]);
+                    }
+                }
                 [] => {
                     if judged.steps.is_some() && !dz.is_empty() {
                         dz[row * width..][..width].fill(R::ZERO);
@@ -146,6 +152,14 @@ fn write_class<R: Real>(judged: &Judged, class: usize, target: &mut [R]) -> bool
         _ => target[class] = yes,
     }
     true
+}
+
+/// Takes a share off a target and gives as much of it to each class; a target between 0 and 1 tells two classes apart by itself.
+fn smooth<R: Real>(judged: &Judged, target: &mut [R]) {
+    let classes = if judged.loss == Loss::BinaryCrossEntropy { 2 } else { target.len() };
+    let share = f64::from(judged.smoothing);
+    let (rest, each) = (R::of(1.0 - share), R::of(share / classes as f64));
+    target.iter_mut().for_each(|t| *t = rest * *t + each);
 }
 
 /// Σ t (ln Σ eᶻ − z), whose slope is y Σ t − t.

@@ -188,7 +188,8 @@ impl Planner {
         let columns = self.lowered.graph.target_columns().into_iter().nth(at);
         let (width, steps) = shape.steps().map_or((shape.len(), None), |steps| (shape.channels(), Some(steps)));
         let targets = self.lowered.graph.targets(head) / steps.unwrap_or(1);
-        let judged = Judged { loss: head.loss.clone(), merged, width, targets, steps, weight: head.weight, columns };
+        let (loss, weight, smoothing) = (head.loss.clone(), head.weight, head.smoothing);
+        let judged = Judged { loss, merged, width, targets, steps, weight, smoothing, columns };
         let nothing = self.arena.ask(0, 0..1);
         let (logits, output) = match merged {
             Some(_) => (value, self.arena.ask(len, n..2 * n + 1)),

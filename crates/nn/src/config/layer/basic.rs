@@ -110,6 +110,9 @@ pub struct Output {
     /// What its loss counts, where a network has several ends.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub loss_weight: f32,
+    /// The share of a target that is spread over all classes while something is learned.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub label_smoothing: f32,
     /// Pulls what comes in towards the centre of its class.
     #[serde(default, alias = "center_loss", skip_serializing_if = "Option::is_none")]
     pub centre_loss: Option<CentreLoss>,
@@ -170,9 +173,17 @@ pub struct LossLayer {
     /// What it counts, where a network has several ends.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub loss_weight: f32,
+    /// The share of a target that is spread over all classes while something is learned.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub label_smoothing: f32,
     /// What every layer may have.
     #[serde(skip)]
     pub settings: Settings,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(share: &f32) -> bool {
+    *share == 0.0
 }
 
 fn quarter() -> f32 {
@@ -238,7 +249,15 @@ impl Output {
     /// So many outputs, with the activation and the loss that suit the task: cross-entropy for classes, after softmax or, for
     /// one output, sigmoid; the mean squared error for numbers.
     pub fn by_task(units: usize) -> Self {
-        Self { units, bias: true, loss: None, loss_weight: 1.0, centre_loss: None, settings: Settings::default() }
+        Self {
+            units,
+            bias: true,
+            loss: None,
+            loss_weight: 1.0,
+            label_smoothing: 0.0,
+            centre_loss: None,
+            settings: Settings::default(),
+        }
     }
 }
 
@@ -247,6 +266,13 @@ impl Output {
     #[must_use]
     pub fn centre_loss(mut self, centre_loss: CentreLoss) -> Self {
         self.centre_loss = Some(centre_loss);
+        self
+    }
+
+    /// Spreads this share of every target over all classes while something is learned.
+    #[must_use]
+    pub fn label_smoothing(mut self, share: f32) -> Self {
+        self.label_smoothing = share;
         self
     }
 
@@ -259,6 +285,13 @@ impl Output {
 }
 
 impl LossLayer {
+    /// Spreads this share of every target over all classes while something is learned.
+    #[must_use]
+    pub fn label_smoothing(mut self, share: f32) -> Self {
+        self.label_smoothing = share;
+        self
+    }
+
     /// What it counts, where a network has several ends.
     #[must_use]
     pub fn loss_weight(mut self, weight: f32) -> Self {
@@ -268,6 +301,6 @@ impl LossLayer {
 
     /// Judged by this loss.
     pub fn new(loss: Loss) -> Self {
-        Self { loss, loss_weight: 1.0, settings: Settings::default() }
+        Self { loss, loss_weight: 1.0, label_smoothing: 0.0, settings: Settings::default() }
     }
 }

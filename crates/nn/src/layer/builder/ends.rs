@@ -74,9 +74,24 @@ impl Builder<'_> {
         self.graph.forces.push(Force { value, kind });
     }
 
-    /// Ends the network with a loss; one that is pretrained ends elsewhere.
-    pub(in crate::layer) fn end_with(&mut self, loss: &Loss, weight: f32, registry: &Registry) -> Result<(), Error> {
-        let head = self.head(loss, weight, None, registry)?;
+    /// Ends the network with a loss; one that is pretrained ends elsewhere. `smoothing` is the share of a target that is spread over all
+    /// classes while something is learned.
+    pub(in crate::layer) fn end_with(
+        &mut self,
+        loss: &Loss,
+        weight: f32,
+        smoothing: f32,
+        registry: &Registry,
+    ) -> Result<(), Error> {
+        if !(0.0..1.0).contains(&smoothing) {
+            return Err(self.wrong(format!("`label_smoothing` must be 0 or more and less than 1, found {smoothing}")));
+        }
+        if smoothing > 0.0 && !matches!(loss, Loss::CrossEntropy | Loss::SparseCrossEntropy | Loss::BinaryCrossEntropy)
+        {
+            let message = "`label_smoothing` is for `cross_entropy` and `binary_cross_entropy`: other losses do not compare shares";
+            return Err(self.wrong(message.into()));
+        }
+        let head = Head { smoothing, ..self.head(loss, weight, None, registry)? };
         if self.config.pretrains.is_none() {
             self.graph.heads.push(head);
         }
@@ -122,7 +137,7 @@ impl Builder<'_> {
             };
             return Err(self.wrong(message));
         }
-        Ok(Head { layer: self.index, value: self.value, loss, weight, against, mask })
+        Ok(Head { layer: self.index, value: self.value, loss, weight, smoothing: 0.0, against, mask })
     }
 
     pub(in crate::layer) fn unregistered<'n>(
