@@ -39,7 +39,11 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 
 /// The exit status of an error.
 pub(crate) fn status(error: &anyhow::Error) -> Exit {
-    let misuse = match error.downcast_ref::<train::Error>() {
+    let of_training = match error.downcast_ref::<ClusterError>() {
+        Some(ClusterError::Train(inner)) => Some(inner),
+        _ => error.downcast_ref::<train::Error>(),
+    };
+    let misuse = match of_training {
         Some(train::Error::Job { .. } | train::Error::Setting { .. } | train::Error::BadSetting { .. }) => true,
         Some(train::Error::Network(inner)) => is_description(inner),
         Some(train::Error::Data(inner)) => is_specification(inner),

@@ -75,7 +75,7 @@ pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_
 pub use fingerprint::fingerprint;
 pub use idx::{IdxData, IdxFile};
 pub use inspect::{ColumnSummary, Summary, inspect};
-pub use loader::{Epoch, Loader, LoaderOptions, Share};
+pub use loader::{Epoch, Loader, LoaderOptions, Share, check_by_length};
 pub use normaliser::{Normaliser, NormaliserKind};
 pub use open::{OpenOptions, PartitionSource, open, reads};
 pub use partitions::{HeldPartition, PartitionNote, PartitionNotes, Partitions, Statistics, describe};

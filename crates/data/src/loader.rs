@@ -61,15 +61,8 @@ impl Default for LoaderOptions {
 
 impl LoaderOptions {
     fn validate(&self, source: &dyn Source) -> Result<(), Error> {
-        let in_order = !self.shuffle || source.order() == Order::Sequential;
-        if self.by_length && (in_order || source.partitions().is_some() || source.shape().features.len() != 2) {
-            let expected =
-                "left out where examples are no sequences, come in an order of their own, or live with workers";
-            return Err(Error::BadSetting {
-                setting: "data.by_length",
-                expected: expected.into(),
-                found: "true".into(),
-            });
+        if self.by_length {
+            check_by_length(source, self.shuffle)?;
         }
         if self.batch == 0 {
             let expected = "at least 1".to_owned();
@@ -95,6 +88,18 @@ impl LoaderOptions {
         }
         Ok(())
     }
+}
+
+/// Fails with what keeps the steps of a source from being put together by length.
+pub fn check_by_length(source: &dyn Source, shuffle: bool) -> Result<(), Error> {
+    let expected = match &source.shape().features[..] {
+        _ if !shuffle => "left out with `data.shuffle = false`, which keeps the order of the data".into(),
+        _ if source.partitions().is_some() => "left out for partitions, each of which has an order of its own".into(),
+        _ if source.order() == Order::Sequential => "left out for data that is read from first to last".into(),
+        [_, _] => return Ok(()),
+        other => format!("left out for examples that are no sequences of rows: these are of the shape {other:?}"),
+    };
+    Err(Error::BadSetting { setting: "data.by_length", expected, found: "true".into() })
 }
 
 /// Turns a source into batches, read ahead by a thread of its own.

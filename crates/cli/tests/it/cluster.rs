@@ -129,11 +129,14 @@ fn a_run_on_one_machine_is_a_run_alone_to_the_bit_in_every_mode() {
         (["--mode", "sync", "--workers", "2"], "averaging", 1, "2"),
         (["--mode", "averaging", "--workers", "2"], "averaging", 2, "1"),
     ];
-    for (alone, mode, workers, slots) in cases {
+    // And with an optimiser that searches, which remembers more than an updater does.
+    let searches = [cases[4], cases[5]].map(|case| (case, "network.optimiser={ lbfgs = { memory = 2 } }"));
+    for ((alone, mode, workers, slots), more) in cases.map(|case| (case, "train.epochs=2")).into_iter().chain(searches)
+    {
         for seed in ["network.seed=11", "network.seed=5"] {
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::write(folder.path().join("exact.toml"), EXACT_JOB).expect("a job");
-            let usual = ["exact.toml", "--set", seed, "--events", "json"];
+            let usual = ["exact.toml", "--set", seed, "--set", more, "--events", "json"];
             run(folder.path(), &[&["train", "--output", "alone"], &usual[..], &alone].concat()).done();
             let needed = workers.to_string();
             let leads = ["--output", "run", "--mode", mode, "--min-workers", &needed, "--waiting-limit", "30"];
@@ -493,6 +496,7 @@ fn settings_that_would_be_left_aside_are_refused() {
         run(folder.path(), &["master", &format!("--straggler-limit={bad}")]).refused(2, &["--straggler-limit"]);
     }
     run(folder.path(), &["master", "--set", "train.steps=5"]).refused(2, &["train.steps", "data.global_batch"]);
+    run(folder.path(), &["master", "--set", "data.by_length=true"]).refused(2, &["data.by_length", "no sequences"]);
     let dump = ["master", "--mode", "shared", "--set", "train.mode.shared.dump=\"messages\""];
     run(folder.path(), &dump).refused(2, &["train.mode.shared.dump"]);
 }

@@ -31,7 +31,7 @@ pub fn write_numbers(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let parameters = network.parameter_count();
-    let slots = (0..network.segments().slots()).map(|slot| (Array::Slot(slot), parameters));
+    let slots = (0..network.slots()).map(|slot| (Array::Slot(slot), parameters));
     let arrays = [(Array::Parameters, parameters), (Array::Running, network.running_count())].into_iter();
     let (mut values, mut bytes) = (vec![0.0; STRETCH], Vec::with_capacity(4 * STRETCH));
     for (array, length) in arrays.chain(slots).chain([(Array::Beside(way), length)]) {
@@ -90,7 +90,7 @@ impl<'a> Snapshot<'a> {
     /// One of this network, with so many numbers of an outer way.
     pub fn new(bytes: &'a Bulk, network: &Network, velocity: usize) -> Result<Self, String> {
         let (parameters, running) = (network.parameter_count(), network.running_count());
-        let slots = network.segments().slots();
+        let slots = network.slots();
         check_length(bytes, 4 * (parameters * (1 + slots) + running + velocity) as u64)?;
         Ok(Self { bytes, parameters, running, slots })
     }

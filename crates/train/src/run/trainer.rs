@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape};
+use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape, check_by_length};
 use paceline_model::{Progress, State};
 use paceline_nn::{Engine, ModelFile, Network, OutputInfo, Registry};
 
@@ -66,6 +66,9 @@ impl Trainer {
         {
             let expected = "another one for a network with `constraints`, which hold for whole updates";
             return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
+        }
+        if options.by_length {
+            check_by_length(&*train, options.shuffle)?;
         }
         if train.examples() == 0 {
             let (found, expected) = ("no examples".into(), "at least one".into());
@@ -184,11 +187,14 @@ impl Trainer {
             listener(&Event::Warning { message: message.clone() });
         }
         if self.network.config().optimiser.searches() && self.options.step_examples() < self.train.examples() {
+            let (all, there_are) = (self.options.step_examples(), self.train.examples());
+            let alone = match self.options.mode {
+                Mode::Averaging(_) => all / self.options.workers,
+                _ => all,
+            };
             let message = format!(
-                "`network.optimiser` searches over each batch of {} examples by itself, of {} that there are: what it has learned of one \
-                 may not hold for the next; set `data.batch` to all of them",
-                self.options.step_examples(),
-                self.train.examples()
+                "`network.optimiser` searches over each batch of {alone} examples by itself, of {there_are} that there are: what it has \
+                 learned of one may not hold for the next; set `data.global_batch` to all of them"
             );
             listener(&Event::Warning { message });
         }

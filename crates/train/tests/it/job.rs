@@ -100,7 +100,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[network]", "[nteworks]", 8, "unknown key `nteworks`"),
         ("seed    = 5", "seed    = \"five\"", 9, "`seed`"),
         ("l2      =", "l_2     =", 11, "did you mean `l2`?"),
-        ("{ adam", "{ adamm", 12, "did you mean `adam`?"),
+        ("{ adam", "{ addam", 12, "did you mean `adam`?"),
         ("filters = 4", "filter = 4", 14, "layer 0 (conv2d): unknown key `filter`; did you mean `filters`?"),
         ("units = 10", "units = 1.5", 15, "layer 1 (output)"),
         ("epochs = 4", "workers = 0", 19, "`train.workers` is 0, but must be at least 1"),
