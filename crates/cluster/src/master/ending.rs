@@ -121,7 +121,8 @@ impl Term {
             return Ok(());
         }
         self.closing = Some(Closing::Publishing);
-        if self.record.stage == RunStage::Trained {
+        // What waits to be published may be the best model: it is written before anything looks for it.
+        if self.record.stage == RunStage::Trained && self.publishing.is_empty() {
             self.judge_the_last(host);
         } else {
             self.record.stage = RunStage::Trained;
