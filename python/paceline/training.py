@@ -55,6 +55,7 @@ class Trainer:
         steps: int | None = None,
         batch: int | None = None,
         global_batch: int | None = None,
+        micro_batch: int | None = None,
         workers: int | None = None,
         mode: str | Mapping[str, Any] | None = None,
         seed: int | None = None,
@@ -66,6 +67,7 @@ class Trainer:
         evaluate_every: int | None = None,
         auc_thresholds: int | None = None,
         early_stopping: Mapping[str, Any] | None = None,
+        plateau: Mapping[str, Any] | None = None,
         checkpoint: Mapping[str, Any] | None = None,
         pretrain: Mapping[str, Any] | None = None,
         output: str | PathLike[str] | None = None,
@@ -84,6 +86,7 @@ class Trainer:
         self._data = _given(
             batch=batch,
             global_batch=global_batch,
+            micro_batch=micro_batch,
             normaliser=normaliser,
             shuffle=shuffle,
             by_length=by_length,
@@ -99,6 +102,7 @@ class Trainer:
             evaluate_every=evaluate_every,
             auc_thresholds=auc_thresholds,
             early_stopping=early_stopping,
+            plateau=plateau,
             checkpoint=checkpoint,
         )
         self._run: _native.Run | None = None

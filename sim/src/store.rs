@@ -54,7 +54,7 @@ impl World {
             }
             Operation::Save(checkpoint) => self.save(pid, checkpoint),
             Operation::Tidy(_) => {}
-            Operation::Judge { epoch, state } => {
+            Operation::Judge { epoch, state, .. } => {
                 let delay = self.random.within(1, 500);
                 self.after(delay, pid, Happening::Answered(Answer::Judged { epoch, state, scores: Ok(None) }));
             }

@@ -70,6 +70,12 @@ pub(crate) struct Train {
     /// Replace the run that is in the output folder
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,
+    /// Tell shapes, parameters and memory, compute the first step, and train nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Train it so many times, each time judged on another part of the training data; figures and predictions go to the output folder
+    #[arg(long, value_name = "FOLDS", value_parser = clap::value_parser!(u32).range(2..=1000), conflicts_with_all = ["from", "dry_run"])]
+    pub cv: Option<u32>,
     /// What to show: a progress bar or plain lines, JSON lines on standard output, or nothing
     #[arg(long, default_value = "auto")]
     pub events: Events,
@@ -325,9 +331,15 @@ pub(crate) struct Predict {
     /// The data, such as `csv:flowers.csv`; a label column is not needed
     #[arg(long, value_name = "SPEC", required_unless_present = "join")]
     pub data: Option<String>,
-    /// The CSV file to write
-    #[arg(long, value_name = "FILE.csv", required_unless_present = "join", conflicts_with = "join")]
+    /// The file to write: CSV, Parquet by its ending, or `-` for CSV on standard output
+    #[arg(long, value_name = "FILE", required_unless_present = "join", conflicts_with = "join")]
     pub output: Option<PathBuf>,
+    /// Begin every row with the columns of the data, all or these, as they are written there (of `csv:` and `jsonl:`)
+    #[arg(long, value_name = "NAME,…", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "*")]
+    pub keep_columns: Option<Vec<String>>,
+    /// Begin every row with its number in the data, from 1
+    #[arg(long)]
+    pub ids: bool,
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,

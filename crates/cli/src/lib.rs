@@ -17,6 +17,7 @@ mod failure;
 mod interrupt;
 mod json_lines;
 mod report;
+mod sheet;
 
 use std::ffi::OsString;
 

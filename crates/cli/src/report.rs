@@ -83,6 +83,17 @@ impl Reporter {
 }
 
 impl Reporter {
+    /// Tells what is no event of a run: a line for people, or an object for programs.
+    pub(crate) fn note(&mut self, line: &str, object: &serde_json::Value) {
+        match self {
+            Reporter::Nothing => {}
+            Reporter::Json { lines, .. } => lines.say(object.to_string()),
+            Reporter::Bar(_) | Reporter::Lines { .. } if line.is_empty() => {}
+            Reporter::Bar(bar) => bar.bar.suspend(|| eprintln!("{line}")),
+            Reporter::Lines { .. } => eprintln!("{line}"),
+        }
+    }
+
     /// What the command comes to: with JSON the last event of one that failed is `failed`, wherever it did, and one whose events
     /// could not be written has failed.
     pub(crate) fn conclude(mut self, result: Result<Exit>) -> Result<Exit> {
@@ -255,6 +266,9 @@ fn line(event: &Event, epochs: u64) -> String {
             format!("what the network begins with:\n{}", lines.join("\n"))
         }
         Event::Warning { message } => format!("warning: {message}"),
+        Event::RatesLowered { epoch, factor } => {
+            format!("epoch {epoch}: nothing has improved; learning rates are {factor} of what they would be")
+        }
         Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
         Event::Finished { seconds, examples_per_second, model, ended_early, .. } => {

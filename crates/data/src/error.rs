@@ -12,13 +12,25 @@ pub enum Error {
     /// A source specification without a scheme that we know.
     #[error(
         "`{spec}` does not name a source: expected one of `mnist:`, `digits:`, `idx:`, `csv:`, `jsonl:`, `sequences:`, `text:`, `lines:`, \
-         `cifar10:`, `images:`, `shards:`, `partitions:`{suggestion}"
+         `cifar10:`, `images:`, `shards:`, `parquet:`, `partitions:`{suggestion}"
     )]
     UnknownScheme {
         /// The whole specification.
         spec: String,
         /// The nearest thing that would work.
         suggestion: Suggestion,
+    },
+    /// A file that must be unpacked or kept to be read, and there is no room for that.
+    #[error(
+        "cannot unpack `{path}` into a temporary file in `{folder}`: {source}; set TMPDIR to a folder with more room"
+    )]
+    NoRoomToUnpack {
+        /// The file.
+        path: PathBuf,
+        /// Where the room was looked for.
+        folder: PathBuf,
+        /// Why not.
+        source: std::io::Error,
     },
     /// Data that the program itself should have brought.
     #[error("`given:{name}` is data that the program brings itself, and it has brought none of that name")]
@@ -202,8 +214,8 @@ pub enum Error {
     },
     /// A category or class that the training file did not have.
     #[error(
-        "`{}` line {line}, column `{column}`: `{found}` is none of the {known} names seen in training{suggestion}",
-        path.display()
+        "`{}` line {line}, column `{column}`: `{found}` is none of the {known} names seen in training{suggestion}{}",
+        path.display(), if *is_feature { "; `unknown=ignore` takes it for none of them" } else { "" }
     )]
     UnknownCategory {
         /// The file.
@@ -215,9 +227,11 @@ pub enum Error {
         /// The text found.
         found: String,
         /// How many names there are.
-        known: usize,
+        known: u32,
         /// The nearest of them.
         suggestion: Suggestion,
+        /// Whether it could be taken for none of them.
+        is_feature: bool,
     },
     /// A text column with so many names that one-hot columns make no sense.
     #[error(

@@ -222,8 +222,9 @@ fn labelled(path: &Path, lines: &[Line<'_>], known: Option<&[String]>) -> Result
             line,
             column: LABEL.to_owned(),
             found: label.to_owned(),
-            known: names.len(),
+            known: names.len() as u32,
             suggestion: Suggestion::nearest(label, names.iter().map(String::as_str)),
+            is_feature: false,
         })
     };
     let classes = labels().map(class).collect::<Result<_, _>>()?;

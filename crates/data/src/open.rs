@@ -5,7 +5,9 @@ use std::sync::Arc;
 use paceline_model::PartitionId;
 
 use crate::fetch::{FetchOptions, Progress};
+use crate::plain::STANDARD_INPUT;
 use crate::spec::{Spec, expect_name};
+use crate::table::Cells;
 use crate::{
     Error, NormaliserKind, Partitions, Schema, Source, Subset, cifar, digits, idx, lines, mnist, sequences, table, text,
 };
@@ -65,6 +67,9 @@ impl OpenOptions {
     pub(crate) fn path(&self, path: &str) -> Result<PathBuf, Error> {
         let root = self.root.as_deref().unwrap_or(Path::new("."));
         let outside = || Error::OutsideRoot { path: path.to_owned(), root: root.to_owned() };
+        if path == STANDARD_INPUT && !self.confined {
+            return Ok(path.into());
+        }
         let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if self.confined && !Path::new(path).components().all(is_plain) {
             return Err(outside());
@@ -106,6 +111,7 @@ impl OpenOptions {
 /// | `csv:path?label=species&…` | a table; see [`TableOptions`](crate::TableOptions) for the options |
 /// | `jsonl:path?label=species&…` | lines of JSON: an object for every example, its keys the columns of a table |
 /// | `shards:folder?label=species&…` | a folder of Parquet or Arrow files, or one of them; with the feature `shards` |
+/// | `parquet:file?label=species&…` | another name of `shards:` |
 /// | `sequences:path?id=…&label=…` | a table whose rows are the steps of sequences |
 /// | `text:path?steps=100` | text, character by character: the next one is to be told |
 /// | `lines:path?length=80` | every line a sequence of characters, with a label before a tab, or the next character to be told |
@@ -158,7 +164,7 @@ fn open_whole(spec: &Spec<'_>, options: &OpenOptions) -> Result<Arc<dyn Source>,
             cifar::open(&options.path(spec.rest)?)
         }
         "images" => images(&options.path(spec.rest)?, &spec.options, options),
-        "shards" => shards(&options.path(spec.rest)?, &spec.options, options),
+        "shards" | "parquet" => shards(&options.path(spec.rest)?, &spec.options, options),
         scheme => {
             let format = if scheme == "jsonl" { table::Format::JsonLines } else { table::Format::Csv };
             table::open(&options.path(spec.rest)?, format, &spec.options, options)
@@ -182,6 +188,21 @@ fn images(_: &Path, _: &[(&str, String)], _: &OpenOptions) -> Result<Arc<dyn Sou
     Err(Error::WithoutImages)
 }
 
+/// The rows of a table as they are written, in the order of its examples and those that were left out; none for sources of another kind,
+/// or of which only some examples are taken.
+pub fn cells(spec: &str, options: &OpenOptions) -> Result<Option<Cells>, Error> {
+    let mut spec = Spec::parse(spec)?;
+    let format = match spec.scheme {
+        "csv" => table::Format::Csv,
+        "jsonl" => table::Format::JsonLines,
+        _ => return Ok(None),
+    };
+    if spec.take_sample()?.is_some() {
+        return Ok(None);
+    }
+    Cells::open(&options.path(spec.rest)?, format, &spec.options).map(Some)
+}
+
 /// The file of the specification that `output` is too, under this or another name: writing it would destroy what is read.
 pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<PathBuf>, Error> {
     let spec = Spec::parse(spec)?;
@@ -191,7 +212,7 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
         #[cfg(feature = "images")]
         "images" => crate::images::listed(&options.path(spec.rest)?, options)?,
         #[cfg(feature = "shards")]
-        "shards" => crate::shards::listed(&options.path(spec.rest)?)?,
+        "shards" | "parquet" => crate::shards::listed(&options.path(spec.rest)?)?,
         // What is fetched is kept in a folder of its own, and what is built in has no file.
         _ => Vec::new(),
     };

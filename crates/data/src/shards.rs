@@ -17,6 +17,7 @@ mod layout;
 mod options;
 mod parquet_file;
 mod spilled;
+mod writing;
 
 use files::Shard;
 use layout::Layout;
@@ -24,6 +25,7 @@ use options::ShardOptions;
 use spilled::{Room, Spilled};
 
 pub(crate) use files::listed;
+pub use writing::ParquetWriter;
 
 /// Rows that are decoded at a time.
 const PIECE: usize = 4096;

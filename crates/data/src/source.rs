@@ -101,7 +101,7 @@ pub trait Source: Send + Sync {
         &[]
     }
 
-    /// Rows of its file that no example was made of, where the file is read to predict on.
+    /// Rows of its file that no example was made of, where the file is read to predict on, or says what belongs together.
     fn left_out(&self) -> &[LeftOut] {
         &[]
     }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::suggestion::{Suggestion, listed};
 
 /// The schemes there are.
-pub(crate) const SCHEMES: [&str; 13] = [
+pub(crate) const SCHEMES: [&str; 14] = [
     "mnist",
     "digits",
     "idx",
@@ -16,12 +16,13 @@ pub(crate) const SCHEMES: [&str; 13] = [
     "cifar10",
     "images",
     "shards",
+    "parquet",
     "partitions",
     "given",
 ];
 /// Those that have options.
-const WITH_OPTIONS: [&str; 10] =
-    ["mnist", "digits", "csv", "jsonl", "sequences", "text", "lines", "cifar10", "images", "shards"];
+const WITH_OPTIONS: [&str; 11] =
+    ["mnist", "digits", "csv", "jsonl", "sequences", "text", "lines", "cifar10", "images", "shards", "parquet"];
 
 /// A specification, split at its marks.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ impl<'a> Spec<'a> {
             let suggestion = match SCHEMES.contains(&text) {
                 true => Suggestion(Some(format!("{text}:"))),
                 false if path.to_lowercase().ends_with(".csv") => Suggestion(Some(format!("csv:{text}"))),
+                false if path.to_lowercase().ends_with(".csv.gz") => Suggestion(Some(format!("csv:{text}"))),
+                false if path.to_lowercase().ends_with(".parquet") => Suggestion(Some(format!("parquet:{text}"))),
                 false if path.to_lowercase().ends_with(".jsonl") => Suggestion(Some(format!("jsonl:{text}"))),
                 false => Suggestion::nearest(text, SCHEMES),
             };

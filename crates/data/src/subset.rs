@@ -4,7 +4,7 @@ use paceline_model::Batch;
 
 use crate::shuffle::Permutation;
 use crate::source::check_indices;
-use crate::{Error, ExampleShape, NormaliserKind, Order, Schema, Source};
+use crate::{Division, Error, ExampleShape, NormaliserKind, Order, Schema, Source};
 
 /// A view of some examples of a source. Batches carry the indices of the underlying source.
 pub struct Subset {
@@ -56,18 +56,7 @@ impl Subset {
 /// The same seed gives the same parts. Both keep the order of the source.
 #[expect(clippy::type_complexity, reason = "two sources in a pair read better than a name for them")]
 pub fn split(source: Arc<dyn Source>, fraction: f64, seed: u64) -> Result<(Arc<dyn Source>, Arc<dyn Source>), Error> {
-    if !(0.0..=1.0).contains(&fraction) {
-        let expected = "between 0 and 1".to_owned();
-        return Err(Error::BadSetting { setting: "fraction", expected, found: fraction.to_string() });
-    }
-    let examples = source.examples() as u64;
-    let first = (examples as f64 * fraction).round() as u64;
-    let chance = Permutation::new(examples, seed);
-    let mut indices: Vec<u64> = (0..examples).map(|at| chance.at(at)).collect();
-    let mut rest = indices.split_off(first as usize);
-    indices.sort_unstable();
-    rest.sort_unstable();
-    Ok((Arc::new(Subset::of(Arc::clone(&source), indices)?), Arc::new(Subset::of(source, rest)?)))
+    Division::by_chance(source, seed).split(fraction)
 }
 
 impl Source for Subset {

@@ -25,7 +25,7 @@ use blocks::{BlockTable, Cache};
 use decoder::Decoder;
 use dropped::Dropped;
 use fit::{Fitted, fit};
-pub use options::{Header, Missing, TableOptions, Task};
+pub use options::{Header, Missing, TableOptions, Task, Unknown};
 use rows::Rows;
 pub use schema::{Column, ColumnKind, Schema, SchemaTarget};
 
@@ -52,6 +52,54 @@ pub(crate) fn open(
         return Ok(Arc::new(scanned.into_blocks()));
     }
     Ok(Arc::new(scanned.into_arrays()?))
+}
+
+/// The rows of a table as they are written.
+pub struct Cells {
+    rows: Rows,
+    group: Option<String>,
+}
+
+impl Cells {
+    /// The rows of `csv:` or `jsonl:`; none for other sources.
+    pub(crate) fn open(path: &Path, format: Format, pairs: &[(&str, String)]) -> Result<Self, Error> {
+        let mut table = TableOptions { label: Vec::new(), weight: None, ..TableOptions::parse(pairs, format)? };
+        let group = table.group.clone();
+        let rows = match format {
+            Format::Csv => Rows::open(path, &table)?,
+            Format::JsonLines => {
+                (table.columns, table.drop, table.categories) = (None, Vec::new(), Vec::new());
+                Rows::open_json(path, &mut table, false, None)?
+            }
+        };
+        Ok(Self { rows, group })
+    }
+
+    /// The column that says what belongs together, if one was named.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// What is said when the file is not what it was.
+    pub(crate) fn changed(&self, what: &'static str) -> Error {
+        Error::FileChanged { path: self.rows.path.clone(), what }
+    }
+
+    /// The names of its columns.
+    pub fn names(&self) -> &[String] {
+        &self.rows.names
+    }
+
+    /// The places of these columns.
+    pub fn places(&self, names: &[String]) -> Result<Vec<usize>, Error> {
+        names.iter().map(|name| self.rows.column(name)).collect()
+    }
+
+    /// Some cells of the next row; nothing behind the last one.
+    pub fn next_row(&mut self, places: &[usize]) -> Result<Option<Vec<String>>, Error> {
+        let row = self.rows.next()?;
+        Ok(row.map(|row| places.iter().map(|place| row.get(*place).unwrap_or_default().to_owned()).collect()))
+    }
 }
 
 /// A file after the first pass.
@@ -90,9 +138,10 @@ fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOpt
         Some(trained) => {
             let mut schema = trained.clone();
             schema.missing = table.missing.unwrap_or(schema.missing);
+            schema.unknown = table.unknown.unwrap_or(schema.unknown);
             schema.weight = table.weight.or(schema.weight);
             let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            let mut dropped = Dropped::new(options.targets);
+            let mut dropped = Dropped::new(!options.targets || table.group.is_some());
             let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped)?;
             let notes = dropped.notes(&rows, examples);
             Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes })

@@ -57,6 +57,28 @@ impl Batch {
         &self.features[row * self.width..(row + 1) * self.width]
     }
 
+    /// Becomes some rows of another batch.
+    ///
+    /// # Panics
+    ///
+    /// If the other has fewer.
+    pub fn copy_rows(&mut self, other: &Batch, rows: std::ops::Range<usize>) {
+        let cut = |width: usize| width * rows.start..width * rows.end;
+        (self.epoch, self.width) = (other.epoch, other.width);
+        self.indices.clear();
+        self.indices.extend_from_slice(&other.indices[rows.clone()]);
+        self.features.clear();
+        self.features.extend_from_slice(&other.features[cut(other.width)]);
+        self.targets = match &other.targets {
+            Targets::None => Targets::None,
+            Targets::Classes(classes) => Targets::Classes(classes[rows.clone()].to_vec()),
+            Targets::Values { width, values } => {
+                Targets::Values { width: *width, values: values[cut(*width)].to_vec() }
+            }
+        };
+        self.weights = other.weights.as_ref().map(|weights| weights[rows].to_vec());
+    }
+
     /// Moves the last rows of another batch of the same source and epoch to the end of this one.
     ///
     /// # Panics
@@ -121,6 +143,11 @@ mod tests {
         to.take_last(0, &mut from);
         assert_eq!((to.examples(), from.examples()), (3, 1));
         let values = |values: &[f32]| Targets::Values { width: 3, values: values.to_vec() };
+        let mut part = Batch::empty();
+        part.copy_rows(&batch(&[4, 5, 6], values(&[0.0; 9]), Some(vec![1.0, 2.0, 3.0])), 1..3);
+        assert_eq!(part, batch(&[5, 6], values(&[0.0; 6]), Some(vec![2.0, 3.0])));
+        part.copy_rows(&to, 0..1);
+        assert_eq!(part, batch(&[1], classes(&[7]), Some(vec![4.0])));
         let mut from = batch(&[8, 9], values(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), None);
         let mut empty = Batch::empty();
         empty.take_last(1, &mut from);

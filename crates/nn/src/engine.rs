@@ -15,6 +15,16 @@ use crate::updater::{SegmentTable, UpdaterPart};
 pub struct Engine {
     executor: Executor<Cpu>,
     segments: SegmentTable,
+    /// Where batches are computed in parts.
+    micro: Option<MicroBatches>,
+}
+
+/// What it takes to compute the gradient of a batch in parts.
+struct MicroBatches {
+    /// Examples that go through the network at once.
+    examples: usize,
+    batch: Batch,
+    gradient: Flat,
 }
 
 impl Engine {
@@ -30,7 +40,25 @@ impl Engine {
     /// If they are not among [`Instructions::available`].
     pub fn with_instructions(network: Network, instructions: Instructions) -> Self {
         let segments = network.segments().clone();
-        Self { executor: Executor::new(network, Cpu::new(instructions)), segments }
+        Self { executor: Executor::new(network, Cpu::new(instructions)), segments, micro: None }
+    }
+
+    /// In training, lets at most so many examples go through the network at once, which bounds the memory that a batch needs. The
+    /// gradients of the parts of a larger batch are added up in their order.
+    #[must_use]
+    pub fn micro_batch(mut self, examples: Option<usize>) -> Self {
+        let micro = |examples: usize| MicroBatches {
+            examples: examples.max(1),
+            batch: Batch::empty(),
+            gradient: Flat::zeros(0),
+        };
+        self.micro = examples.map(micro);
+        self
+    }
+
+    /// Multiplies all learning rates by this from now on.
+    pub fn scale_rates(&mut self, factor: f64) {
+        self.segments.scale_rates(factor);
     }
 
     /// Fills memory with NaN as soon as nobody should read it any more; for tests, it costs time.
@@ -55,6 +83,11 @@ impl Engine {
         self.executor.passes
     }
 
+    /// Bytes that it keeps for the batches that it has seen: of the largest, the values of all layers and their slopes.
+    pub fn activation_bytes(&self) -> usize {
+        4 * self.executor.arena.len()
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network
@@ -69,7 +102,38 @@ impl Engine {
             gradient.fill(0.0);
             return Ok(Loss::default());
         }
-        self.executor.gradient(batch, parameters, running, gradient)
+        self.gradient_of(batch, parameters, running, gradient)
+    }
+
+    /// The gradient of a batch, in parts where it is larger than what may go through at once.
+    fn gradient_of(
+        &mut self,
+        batch: &Batch,
+        parameters: &[f32],
+        running: &mut [f32],
+        gradient: &mut [f32],
+    ) -> Result<Loss, Error> {
+        let Some(micro) = self.micro.as_mut().filter(|micro| micro.examples < batch.examples()) else {
+            return self.executor.gradient(batch, parameters, running, gradient);
+        };
+        if micro.gradient.len() != gradient.len() {
+            micro.gradient = Flat::zeros(gradient.len());
+        }
+        let mut all = Loss::default();
+        for start in (0..batch.examples()).step_by(micro.examples) {
+            micro.batch.copy_rows(batch, start..batch.examples().min(start + micro.examples));
+            let own = if start == 0 { &mut *gradient } else { &mut micro.gradient[..] };
+            all.merge(self.executor.gradient(&micro.batch, parameters, running, own)?);
+            if start > 0 {
+                gradient.iter_mut().zip(micro.gradient.iter()).for_each(|(sum, own)| *sum += own);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether a step can use each part of the gradient as soon as it is there.
+    fn goes_part_by_part(&self) -> bool {
+        self.segments.is_element_wise() && self.micro.is_none()
     }
 
     /// Goes down from where the loss of all is known. The error is `None` if others are gone.
@@ -125,7 +189,8 @@ impl Model for Engine {
     }
 
     fn gradient(&mut self, batch: &Batch, state: &mut State) -> Result<Loss, Error> {
-        self.executor.gradient(batch, &state.parameters, &mut state.running, &mut state.gradient)
+        let State { parameters, running, gradient, .. } = state;
+        self.gradient_of(batch, parameters, running, gradient)
     }
 
     fn predict(&mut self, batch: &Batch, state: &State, outputs: &mut Vec<f32>) -> Result<Option<Loss>, Error> {
@@ -157,7 +222,7 @@ unsafe impl PartwiseModel for Engine {
         let (mut parts, mut start) = (Vec::new(), 0);
         let plain = |start| self.segments.part_end(start) - start;
         // Factored parts are never seen as a whole, so what needs norms and constraints has none.
-        let has_factors = self.segments.is_element_wise() && !self.searches();
+        let has_factors = self.goes_part_by_part() && !self.searches();
         let factored = if has_factors { self.executor.factored() } else { Vec::new() };
         for Factored { range, part } in factored {
             cut(start, range.start, false, &mut parts, plain);
@@ -172,7 +237,7 @@ unsafe impl PartwiseModel for Engine {
         if self.searches() {
             return self.search(batch, state, progress, &mut Alone);
         }
-        if !self.segments.is_element_wise() {
+        if !self.goes_part_by_part() {
             return train_in_turn(self, batch, state, progress);
         }
         let State { parameters, gradient, slots, running } = state;
@@ -222,7 +287,7 @@ unsafe impl PartwiseModel for Engine {
         handed: Handed,
         take: &mut dyn TakePart,
     ) -> Result<Loss, Error> {
-        if !self.segments.is_element_wise() {
+        if !self.goes_part_by_part() {
             return hand_out_in_turn(self, batch, state, handed, take);
         }
         let State { parameters, gradient, slots, running } = state;
@@ -243,7 +308,7 @@ unsafe impl PartwiseModel for Engine {
         state: &mut State,
         passed: &mut dyn TakeFactors,
     ) -> Result<Loss, Error> {
-        if !self.segments.is_element_wise() {
+        if !self.goes_part_by_part() {
             return self.gradient(batch, state);
         }
         let State { parameters, running, gradient, .. } = state;

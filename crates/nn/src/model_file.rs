@@ -142,6 +142,11 @@ fn entries(network: &Network) -> Vec<Entry> {
             });
         }
     }
+    if network.config().moving_average.is_some() {
+        let mean = Array::Slot(network.segments().updater_slots());
+        let entries_of_mean = plain(network.parameters(), mean).into_iter();
+        entries.extend(entries_of_mean.map(|entry| Entry { name: format!("moving_average.{}", entry.name), ..entry }));
+    }
     entries
 }
 

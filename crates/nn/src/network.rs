@@ -150,7 +150,8 @@ impl Network {
         graph: Graph,
     ) -> Self {
         let (parameters, segments) = parameters.into_iter().unzip();
-        Self { config, layers, parameters, running, segments: SegmentTable::new(segments), graph, assumed: Vec::new() }
+        let segments = SegmentTable::new(segments).with_moving_average(config.moving_average);
+        Self { config, layers, parameters, running, segments, graph, assumed: Vec::new() }
     }
 
     /// The description that it was made from.

@@ -85,6 +85,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// Nothing was judged that should have been.
+    #[error("nothing was judged: the data has no targets, and the network wants some")]
+    NothingToJudge,
     /// Nothing to go on from.
     #[error("there is no checkpoint `{}` to resume from; run without `--resume` to start anew", path.display())]
     NothingToResume {

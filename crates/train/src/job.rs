@@ -1,12 +1,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{OpenOptions, Source, open, split};
+use paceline_data::{Division, OpenOptions, Source, groups, open};
 use paceline_nn::config::{NetworkConfig, explain};
 use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::auto::Auto;
 use crate::pretrain::{Phase, PretrainConfig};
 use crate::sync::cores;
 use crate::{Error, Mode, TrainOptions, Trainer, Transfer};
@@ -37,6 +38,8 @@ pub struct Job {
     pub is_spread: bool,
     /// The cores that it spreads them over; all that the process may use if not set.
     pub cores: Option<usize>,
+    /// What of the network its data says.
+    pub(crate) auto: Auto,
 }
 
 /// Where the examples come from.
@@ -51,6 +54,9 @@ pub struct DataConfig {
     /// Without `test`: the share of the training data that is set aside for it, drawn by the seed.
     #[serde(default)]
     pub test_share: Option<f64>,
+    /// Whether what is set aside has its share of every class.
+    #[serde(default)]
+    pub stratified: bool,
 }
 
 /// What becomes of a run that is in the output folder already.
@@ -68,10 +74,11 @@ pub enum IfFound {
 const SECTIONS: [&str; 5] = ["data", "network", "pretrain", "train", "transfer"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
-const OF_SOURCES: [&str; 3] = ["train", "test", "test_share"];
-const OF_STEPS: [&str; 7] = ["batch", "global_batch", "normaliser", "shuffle", "by_length", "seed", "class_weights"];
+const OF_SOURCES: [&str; 4] = ["train", "test", "test_share", "stratified"];
+const OF_STEPS: [&str; 8] =
+    ["batch", "global_batch", "micro_batch", "normaliser", "shuffle", "by_length", "seed", "class_weights"];
 /// Keys of the table `train`.
-const OF_TRAINING: [&str; 10] = [
+const OF_TRAINING: [&str; 11] = [
     "epochs",
     "steps",
     "workers",
@@ -81,6 +88,7 @@ const OF_TRAINING: [&str; 10] = [
     "evaluate_every",
     "auc_thresholds",
     "early_stopping",
+    "plateau",
     "checkpoint",
 ];
 
@@ -180,7 +188,8 @@ impl Job {
         data.retain(|key, _| OF_SOURCES.contains(&key.as_str()));
         let data: DataConfig = read(data).map_err(refused)?;
         let mut options: TrainOptions = read(settings).map_err(refused)?;
-        let network = sections.remove("network").ok_or_else(|| wrong(None, "missing table `network`".into()))?;
+        let mut network = sections.remove("network").ok_or_else(|| wrong(None, "missing table `network`".into()))?;
+        let auto = Auto::take(&mut network);
         let network = NetworkConfig::from_value(network).map_err(|error| {
             let at = match &error {
                 paceline_nn::Error::Layer { index, .. } => line("network.layers", &index.to_string()),
@@ -241,6 +250,7 @@ impl Job {
             transfer,
             is_spread,
             cores: None,
+            auto,
         };
         job.validate().map_err(refused)?;
         let Some(phase) = phase else { return Ok(job) };
@@ -300,6 +310,11 @@ impl Job {
                 "`averaging` for a network whose `optimiser` searches: every worker searches over what it has";
             return Err(Error::BadSetting { setting: "train.mode", expected, found: "`sync`".into() });
         }
+        if self.options.plateau.is_some() {
+            let expected = "left out on many machines, which go on while a state is judged: a schedule of the learning rate, \
+                            such as `cosine` or `step`, falls everywhere at the same step";
+            return Err(Error::BadSetting { setting: "train.plateau", expected, found: "set".into() });
+        }
         self.trainer_of(TrainOptions { output, workers: 1, mode, ..self.options.clone() }, open_options)
     }
 
@@ -311,9 +326,14 @@ impl Job {
     }
 
     fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
+        let network_of = |config| Network::with_registry(config, &Registry::default());
         // Shapes first: a wrong network should not wait for a download.
-        let network = Network::with_registry(self.network.clone(), &Registry::default())?;
+        let known = if self.auto.is_nothing() { Some(network_of(self.network.clone())?) } else { None };
         let (train, test) = self.sources(open_options)?;
+        let network = match known {
+            Some(network) => network,
+            None => network_of(self.auto.settle(self.network.clone(), train.shape())?)?,
+        };
         let mut trainer = Trainer::new(network, train, options)?;
         if let Some(spec) = &self.fitted_to {
             trainer.fitted_to = open(spec, open_options)?;
@@ -328,6 +348,20 @@ impl Job {
         }
     }
 
+    /// How its training data falls into parts: by groups where the source names them, by classes where the job says so.
+    pub fn division(&self, train: Arc<dyn Source>, options: &OpenOptions) -> Result<Division, Error> {
+        let seed = self.options.seed;
+        match groups(&self.data.train, options, &*train)? {
+            Some(_) if self.data.stratified => {
+                let expected = "left out where the source has a `group`: both cannot hold at once";
+                Err(Error::BadSetting { setting: "data.stratified", expected, found: "true".into() })
+            }
+            Some(groups) => Ok(Division::by_group(train, seed, groups)),
+            None if self.data.stratified => Ok(Division::by_class(train, seed)?),
+            None => Ok(Division::by_chance(train, seed)),
+        }
+    }
+
     fn sources(&self, options: &OpenOptions) -> Result<Sources, Error> {
         let train = open(&self.data.train, options)?;
         match (&self.data.test, self.data.test_share) {
@@ -338,7 +372,7 @@ impl Job {
             }
             (None, Some(_)) if train.partitions().is_some() => Err(Error::PartitionsAreNotSplit),
             (None, Some(share)) => {
-                let (train, test) = split(train, 1.0 - share, self.options.seed)?;
+                let (train, test) = self.division(train, options)?.split(1.0 - share)?;
                 Ok((train, Some(test)))
             }
             (None, None) => Ok((train, None)),

@@ -14,13 +14,17 @@
 //! - [`TrainingStatistics`]: where the time of the workers of many machines went.
 //! - [`ParallelInference`]: a model that several workers answer with, and that can be swapped meanwhile.
 
+mod auto;
+mod cross_validation;
 mod error;
 mod generate;
 mod inference;
 mod job;
 mod mode;
 mod options;
+pub mod picture;
 mod pretrain;
+mod preview;
 mod replica;
 mod run;
 mod saved;
@@ -30,6 +34,7 @@ mod sync;
 mod team;
 mod transfer;
 
+pub use cross_validation::{CrossValidation, FoldListener, Summary};
 pub use error::Error;
 pub use generate::GenerateOptions;
 pub use inference::{
@@ -38,18 +43,22 @@ pub use inference::{
 };
 pub use job::{DIGITS_JOB, DataConfig, IfFound, Job};
 pub use mode::Mode;
-pub use options::TrainOptions;
+pub use options::{Balanced, ClassWeights, TrainOptions};
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use pretrain::{Phase, PretrainConfig, Pretraining};
+pub use preview::Preview;
 pub use replica::{
     Contributed, CoreReplica, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare, Snapshot,
     adopt_into, snapshot_of, write_numbers, write_snapshot,
 };
 pub use run::checkpoint::CheckpointOptions;
-pub use run::early_stopping::{EarlyStopping, Metric, Standing, Verdict};
+pub use run::early_stopping::{EarlyStopping, Standing, Verdict};
 pub use run::event::Event;
 pub use run::halt::Stop;
+pub use run::journal::{Journal, Row, panels, read_epochs};
+pub use run::metric::Metric;
 pub use run::phases::{PhasedTrainer, phase_folder};
+pub use run::plateau::{Fallen, Plateau};
 pub use run::start_from::Take;
 pub use run::trainer::{Outcome, Trainer};
 pub use saved::SavedModel;

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
-use paceline_data::NormaliserKind;
+use paceline_data::{NormaliserKind, Source, class_counts};
 use paceline_nn::evaluation::Thresholds;
 use serde::Deserialize;
 
-use crate::{CheckpointOptions, EarlyStopping, Error, Mode};
+use crate::{CheckpointOptions, EarlyStopping, Error, Mode, Plateau};
 
 /// How a run goes: what a job file says in its tables `data` and `train`, beside where the examples come from.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -14,6 +14,8 @@ pub struct TrainOptions {
     pub batch: usize,
     /// Examples that all workers take in one step together; stands in for `batch`.
     pub global_batch: Option<usize>,
+    /// Examples that go through the network at once on one core; the gradients of the parts of a larger share of a step are added up.
+    pub micro_batch: Option<usize>,
     /// Replicas, each on a thread of its own.
     pub workers: usize,
     /// How replicas stay together.
@@ -33,7 +35,7 @@ pub struct TrainOptions {
     /// What is done to the features; what suits the source if not set.
     pub normaliser: Option<NormaliserKind>,
     /// What an example of each class weighs.
-    pub class_weights: Option<Vec<f32>>,
+    pub class_weights: Option<ClassWeights>,
     /// Whether the model is judged on the test data.
     pub evaluate: bool,
     /// Epochs between two evaluations; the last one is judged anyway.
@@ -42,6 +44,8 @@ pub struct TrainOptions {
     pub auc_thresholds: Option<usize>,
     /// When the run ends before its last epoch.
     pub early_stopping: Option<EarlyStopping>,
+    /// When learning rates fall because nothing improves any more.
+    pub plateau: Option<Plateau>,
     /// Where the model and checkpoints go; nothing is written if not set.
     #[serde(skip)]
     pub output: Option<PathBuf>,
@@ -55,11 +59,62 @@ pub struct TrainOptions {
     pub overwrite: bool,
 }
 
+/// What an example of each class weighs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "a list with a number for each class, or `\"balanced\"`")]
+pub enum ClassWeights {
+    /// As much as is said.
+    Each(Vec<f32>),
+    /// The less, the more there are of its class: all classes together weigh the same, and all examples as much as they would.
+    Named(Balanced),
+}
+
+/// The name of a rule for weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Balanced {
+    /// Examples in all, through classes, through examples of the class.
+    Balanced,
+}
+
+impl ClassWeights {
+    /// By the examples that there are of each class.
+    pub const BALANCED: Self = Self::Named(Balanced::Balanced);
+
+    /// The numbers, for these examples.
+    pub(crate) fn settled(&self, source: &dyn Source) -> Result<Self, Error> {
+        let bad = |found: &str| {
+            let expected = "numbers, where there are no classes to be counted here";
+            Err(Error::BadSetting { setting: "data.class_weights", expected, found: format!("`balanced` for {found}") })
+        };
+        if matches!(self, Self::Each(_)) {
+            return Ok(self.clone());
+        }
+        if source.partitions().is_some() {
+            return bad("data that lives with its workers");
+        }
+        let Some(counts) = class_counts(source)? else { return bad("data without classes") };
+        let (all, classes) =
+            (counts.iter().sum::<u64>() as f64, counts.iter().filter(|count| **count > 0).count() as f64);
+        let weight = |count: &u64| if *count == 0 { 1.0 } else { (all / (classes * *count as f64)) as f32 };
+        Ok(Self::Each(counts.iter().map(weight).collect()))
+    }
+
+    /// The numbers, once they are settled.
+    pub(crate) fn each(weights: Option<&Self>) -> Option<Vec<f32>> {
+        match weights {
+            Some(Self::Each(weights)) => Some(weights.clone()),
+            Some(Self::Named(_)) | None => None,
+        }
+    }
+}
+
 impl Default for TrainOptions {
     fn default() -> Self {
         Self {
             batch: 128,
             global_batch: None,
+            micro_batch: None,
             workers: 1,
             mode: Mode::Solo,
             epochs: 1,
@@ -74,6 +129,7 @@ impl Default for TrainOptions {
             evaluate_every: 1,
             auc_thresholds: None,
             early_stopping: None,
+            plateau: None,
             output: None,
             checkpoint: CheckpointOptions::default(),
             resume: false,
@@ -89,6 +145,7 @@ impl TrainOptions {
         self.mode.check(self.workers)?;
         self.checkpoint.validate()?;
         self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)?;
+        self.plateau.as_ref().map_or(Ok(()), Plateau::validate)?;
         if self.epochs == 0 {
             return bad("train.epochs", "at least 1", "0".into());
         }
@@ -109,6 +166,13 @@ impl TrainOptions {
         }
         if self.batch == 0 {
             return bad("data.batch", "at least 1", "0".into());
+        }
+        if self.micro_batch == Some(0) {
+            return bad(
+                "data.micro_batch",
+                "at least 1; left out to compute a worker's share of a step at once",
+                "0".into(),
+            );
         }
         match self.global_batch.filter(|step| *step < self.workers) {
             Some(step) => bad("data.global_batch", "at least one example for every worker", step.to_string()),

@@ -184,6 +184,7 @@ impl Job {
                         train: own.train.unwrap_or_else(|| self.data.train.clone()),
                         test: None,
                         test_share: None,
+                        stratified: false,
                     },
                     network: self.network.clone().pretraining(index).laid_over(index, &own.settings),
                     options: TrainOptions {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,7 +40,11 @@ impl SavedModel {
     }
 
     /// Reads what lies beside the parameters, and trusts none of it.
-    fn check(file: ModelFile, path: &Path) -> Result<Self, Error> {
+    fn check(mut file: ModelFile, path: &Path) -> Result<Self, Error> {
+        // A checkpoint is judged as its run is.
+        if let Cow::Owned(presented) = file.network.presented(&file.state, file.progress) {
+            file.state = presented;
+        }
         let normaliser: Option<Normaliser> = read_extra(&file, path, "normaliser")?;
         let schema: Option<Schema> = read_extra(&file, path, "schema")?;
         if let Some(Err(error)) = normaliser.as_ref().map(|n| n.check(file.network.input().len())) {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use paceline::nn::{Filters, LayerInfo, ModelFile};
+use paceline::nn::{Filters, LayerInfo, ModelFile, Network};
 use paceline::train::SavedModel;
 
 use super::say;
@@ -24,6 +24,23 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
         return Ok(DONE);
     }
     let network = &saved.file.network;
+    tell_network(network)?;
+    say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
+    if let Some(normaliser) = &saved.normaliser {
+        let text = format!("{normaliser:?}");
+        say(&format_args!(
+            "normaliser: {}",
+            if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text }
+        ))?;
+    }
+    if saved.predicts_classes() {
+        say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
+    }
+    Ok(DONE)
+}
+
+/// Prints the layers of a network, what goes in and comes out, and the parameters.
+pub(super) fn tell_network(network: &Network) -> Result<()> {
     // In a list every layer follows the one before it, which need not be said.
     let follows = |index: usize| match index {
         0 => network.config().inputs[0].name.clone(),
@@ -60,18 +77,7 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
         let of = if several { format!(" of {}", output.name) } else { String::new() };
         say(&format_args!("loss{of}: {:?}", output.loss))?;
     }
-    say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
-    if let Some(normaliser) = &saved.normaliser {
-        let text = format!("{normaliser:?}");
-        say(&format_args!(
-            "normaliser: {}",
-            if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text }
-        ))?;
-    }
-    if saved.predicts_classes() {
-        say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
-    }
-    Ok(DONE)
+    Ok(())
 }
 
 /// Writes the pictures of a layer as one PNG.

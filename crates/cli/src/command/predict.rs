@@ -1,19 +1,23 @@
+use std::collections::HashSet;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::iter::Peekable;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use paceline::data::{LeftOut, OpenOptions, open, reads};
+use paceline::data::{Cells, LeftOut, OpenOptions, cells, open, reads};
 use paceline::train::SavedModel;
 
 use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
+use crate::sheet::{Format, Sheet};
 
 /// Rows without a prediction that are told one by one.
 const MOST_TOLD: usize = 20;
 
 pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
-    let arguments::Predict { model, data, output, batch, workers, helping, cache } = arguments;
+    let arguments::Predict { model, data, output, keep_columns, ids, batch, workers, helping, cache } = arguments;
     if let Some(join) = &helping.join {
         return help(join, helping, workers, cache);
     }
@@ -21,10 +25,7 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let (Some(model), Some(data), Some(output)) = (model, data, output) else {
         bail!("expected a model, `--data` and `--output`")
     };
-    if output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("csv")) {
-        let message = format!("`--output {}`: expected a name that ends in `.csv`", output.display());
-        return Err(Misuse(message).into());
-    }
+    let format = Format::of(output)?;
     let model = SavedModel::load(model)?;
     let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(cache, false) };
     if let Some(input) = reads(data, &options, output)? {
@@ -35,35 +36,15 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let source = open(data, &options)?;
     let examples = source.examples();
     let left_out = source.left_out().to_vec();
-    let (names, classes) = (model.output_names(), model.predicts_classes());
-    let what = if model.gives_probabilities() { "probability" } else { "output" };
-    let width = model.file.network.output().len();
+    let kept = keep_columns.as_ref().map(|names| Kept::open(data, &options, names)).transpose()?;
+    let mut rows = Rows { model: Said::of(&model), ids: *ids, kept, next: 0, left_out: left_out.iter().peekable() };
+    let (text, numbers) = rows.columns()?;
     let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
     let inference = inference(model.file, workers)?;
     let batch = *batch as usize;
-    write_beside(output, |out| {
-        let mut writer = csv::Writer::from_writer(out);
-        let columns = names.iter().map(|name| if classes { format!("{what} of {name}") } else { name.clone() });
-        writer.write_record(classes.then(|| "prediction".to_owned()).into_iter().chain(columns))?;
-        let (mut rows, mut left_out) = (0, left_out.iter().peekable());
-        let empty = vec![String::new(); names.len() + usize::from(classes)];
-        let mut write = |outputs: &[f32]| -> Result<()> {
-            for row in outputs.chunks_exact(width) {
-                // Every row of the input has its row of the output.
-                while left_out.next_if(|left_out| left_out.row == rows).is_some() {
-                    writer.write_record(&empty)?;
-                    rows += 1;
-                }
-                rows += 1;
-                // One output tells two classes apart.
-                let pair = [1.0 - row[0], row[0]];
-                let row = if classes && width == 1 { &pair[..] } else { row };
-                let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best }).unwrap_or(0);
-                let class = classes.then(|| names[best].clone());
-                writer.write_record(class.into_iter().chain(row.iter().map(f32::to_string)))?;
-            }
-            Ok(())
-        };
+    let write = |out: &mut (dyn Write + Send)| {
+        let mut sheet = Sheet::new(format, out, &text, &numbers)?;
+        let mut write = |outputs: &[f32]| rows.write(outputs, &mut sheet);
         match (&helping.listen, bytes) {
             (Some(listen), Some(model)) => {
                 let led = Led { listen, helping, command: "predict", model, data, source, batch, judged: false };
@@ -71,11 +52,29 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
             }
             _ => inference.predict(source, batch, |_, outputs| write(outputs))?,
         }
-        left_out.try_for_each(|_| writer.write_record(&empty))?;
-        writer.flush()?;
-        Ok(())
-    })?;
-    eprintln!("wrote {examples} predictions to `{}`", output.display());
+        rows.write_left_out(u64::MAX, &mut sheet)?;
+        sheet.finish()
+    };
+    match output == Path::new("-") {
+        true => {
+            let written = write(&mut BufWriter::new(std::io::stdout()));
+            // A reader that has seen enough, as `head` has, is no failure.
+            let is_closed = |error: &anyhow::Error| {
+                error
+                    .chain()
+                    .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+                    .any(|e| e.kind() == ErrorKind::BrokenPipe)
+            };
+            match written {
+                Err(error) if is_closed(&error) => return Ok(DONE),
+                written => written.context("cannot write to standard output")?,
+            }
+        }
+        false => {
+            write_beside(output, write)?;
+            eprintln!("wrote {examples} predictions to `{}`", output.display());
+        }
+    }
     if !left_out.is_empty() {
         eprintln!("{} rows have no prediction and are empty there:", left_out.len());
         for LeftOut { row, reason } in left_out.iter().take(MOST_TOLD) {
@@ -88,8 +87,118 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     Ok(DONE)
 }
 
+/// What a model says of an example.
+struct Said {
+    /// A name for every output.
+    names: Vec<String>,
+    /// Whether they are classes.
+    classes: bool,
+    /// What the numbers of classes are called.
+    what: &'static str,
+    /// Numbers that come out.
+    width: usize,
+}
+
+impl Said {
+    fn of(model: &SavedModel) -> Self {
+        Self {
+            names: model.output_names(),
+            classes: model.predicts_classes(),
+            what: if model.gives_probabilities() { "probability" } else { "output" },
+            width: model.file.network.output().len(),
+        }
+    }
+}
+
+/// Columns of the data that are written as they are.
+struct Kept {
+    cells: Cells,
+    places: Vec<usize>,
+    names: Vec<String>,
+}
+
+impl Kept {
+    fn open(data: &str, options: &OpenOptions, names: &[String]) -> Result<Self> {
+        let Some(cells) = cells(data, options)? else {
+            let message = format!("`--keep-columns` is for whole tables, `csv:` or `jsonl:`, not for `{data}`");
+            return Err(Misuse(message).into());
+        };
+        let names = if names == ["*"] { cells.names().to_vec() } else { names.to_vec() };
+        Ok(Self { places: cells.places(&names)?, names, cells })
+    }
+}
+
+/// What is written of every row of the data, one after the other.
+struct Rows<'a> {
+    model: Said,
+    ids: bool,
+    kept: Option<Kept>,
+    /// The row that comes next, from 0.
+    next: u64,
+    left_out: Peekable<std::slice::Iter<'a, LeftOut>>,
+}
+
+impl Rows<'_> {
+    /// The names of the columns of text and of numbers.
+    fn columns(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let Said { names, classes, what, .. } = &self.model;
+        let mut text: Vec<String> = self.ids.then(|| "row".into()).into_iter().collect();
+        text.extend(self.kept.iter().flat_map(|kept| kept.names.clone()));
+        text.extend(classes.then(|| "prediction".into()));
+        let numbers: Vec<String> =
+            names.iter().map(|name| if *classes { format!("{what} of {name}") } else { name.clone() }).collect();
+        let mut seen = HashSet::new();
+        match text.iter().chain(&numbers).find(|name| !seen.insert(name.as_str())) {
+            None => Ok((text, numbers)),
+            Some(twice) if self.kept.is_some() || self.ids => {
+                let message = format!("there would be two columns `{twice}`: name other columns to keep");
+                Err(Misuse(message).into())
+            }
+            // Two outputs of a model may share a name.
+            Some(_) => Ok((text, numbers)),
+        }
+    }
+
+    /// What a row begins with.
+    fn begin(&mut self) -> Result<Vec<String>> {
+        self.next += 1;
+        let mut text: Vec<String> = self.ids.then(|| self.next.to_string()).into_iter().collect();
+        if let Some(Kept { cells, places, .. }) = &mut self.kept {
+            text.extend(cells.next_row(places)?.context("the data has fewer rows than before")?);
+        }
+        Ok(text)
+    }
+
+    /// Every row of the input has its row of the output, up to this one.
+    fn write_left_out(&mut self, before: u64, sheet: &mut Sheet<'_>) -> Result<()> {
+        while self.left_out.next_if(|left_out| left_out.row <= before).is_some() {
+            let mut text = self.begin()?;
+            text.extend(self.model.classes.then(String::new));
+            sheet.row(&text, None, self.model.names.len())?;
+        }
+        Ok(())
+    }
+
+    /// Writes what came out for some examples.
+    fn write(&mut self, outputs: &[f32], sheet: &mut Sheet<'_>) -> Result<()> {
+        for row in outputs.chunks_exact(self.model.width) {
+            while self.left_out.peek().is_some_and(|left_out| left_out.row == self.next) {
+                self.write_left_out(self.next, sheet)?;
+            }
+            let mut text = self.begin()?;
+            // One output tells two classes apart.
+            let pair = [1.0 - row[0], row[0]];
+            let row = if self.model.classes && row.len() == 1 { &pair[..] } else { row };
+            let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best }).unwrap_or(0);
+            text.extend(self.model.classes.then(|| self.model.names[best].clone()));
+            sheet.row(&text, Some(row), row.len())?;
+        }
+        Ok(())
+    }
+}
+
 /// Writes into a file beside `path` and renames it when it is whole.
-fn write_beside(path: &Path, write: impl FnOnce(&mut dyn std::io::Write) -> Result<()>) -> Result<()> {
+fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
     let mut builder = tempfile::Builder::new();
@@ -97,7 +206,7 @@ fn write_beside(path: &Path, write: impl FnOnce(&mut dyn std::io::Write) -> Resu
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.suffix(".part").tempfile_in(folder).with_context(cannot)?;
-    write(&mut std::io::BufWriter::new(file.as_file_mut()))?;
+    write(&mut BufWriter::new(file.as_file_mut()))?;
     file.persist(path).with_context(cannot)?;
     Ok(())
 }

@@ -2,9 +2,11 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use paceline::train::{Error, IfFound, Job, SavedModel, Take};
+use paceline::train::{Error, Event, IfFound, Job, SavedModel, Stop, Take};
+use serde_json::json;
 
-use super::open_options;
+use super::model::tell_network;
+use super::{open_options, say};
 use crate::arguments::{self, Device, Events, Mode};
 use crate::failure::{DONE, Exit, INTERRUPTED};
 use crate::interrupt::Interrupt;
@@ -37,6 +39,9 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         Some(path) => Job::read(path, &settings)?,
         None => Job::digits(&settings)?,
     };
+    if arguments.dry_run {
+        return preview(arguments, &job);
+    }
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(&job.name));
     let interrupt = Interrupt::install();
     let quiet = arguments.events != Events::Auto;
@@ -45,18 +50,16 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         (false, true) => IfFound::Overwrite,
         (false, false) => IfFound::Refuse,
     };
+    if let Some(folds) = arguments.cv {
+        let folds = folds as usize;
+        return cross_validate(arguments, &job, folds, (&output, found), &interrupt, reporter);
+    }
     let mut trainer = job.phased(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }
     interrupt.stops(trainer.stop());
-    let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| match error {
-        Error::RunExists { .. } if arguments.events != Events::None => {
-            let [resume, overwrite] = ["--resume", "--overwrite"].map(|how| same_command(arguments, &output, how));
-            anyhow::anyhow!("{error}\n  go on with it: {resume}\n  replace it: {overwrite}")
-        }
-        error => error.into(),
-    })?;
+    let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| hint(error, arguments, &output))?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         // What was asked for, so it goes to standard output. A reader that went away is no reason to fail.
         let _ = writeln!(std::io::stdout(), "{scores}");
@@ -70,12 +73,86 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
     Ok(DONE)
 }
 
+/// Trains and judges every fold.
+fn cross_validate(
+    arguments: &arguments::Train,
+    job: &Job,
+    folds: usize,
+    (output, found): (&Path, IfFound),
+    interrupt: &Interrupt,
+    reporter: &mut Reporter,
+) -> Result<Exit> {
+    let options = open_options(&arguments.cache, arguments.events != Events::Auto);
+    let stop = Stop::default();
+    interrupt.stops(stop.clone());
+    let mut last = 0;
+    let mut tell = |fold: usize, event: &Event| {
+        if fold != last {
+            last = fold;
+            reporter.note(&format!("fold {fold} of {folds}"), &json!({ "event": "fold", "fold": fold, "of": folds }));
+        }
+        reporter.tell(event);
+    };
+    let found = job.cross_validate(folds, (Some(output), found), &options, &stop, &mut tell);
+    let Some(validated) = found.map_err(|error| hint(error, arguments, output))? else {
+        if arguments.events != Events::None {
+            eprintln!("stopped; go on with: {}", same_command(arguments, output, "--resume"));
+        }
+        return Ok(INTERRUPTED);
+    };
+    validated.save(job, &options, output)?;
+    let mut told = serde_json::to_value(&validated)?;
+    told["event"] = "cross_validated".into();
+    reporter.note("", &told);
+    if arguments.events == Events::Auto {
+        say(&validated)?;
+        eprintln!("figures and predictions are in `{}`", output.display());
+    }
+    Ok(DONE)
+}
+
+/// What can be done about a run that is there.
+fn hint(error: Error, arguments: &arguments::Train, output: &Path) -> anyhow::Error {
+    match error {
+        Error::RunExists { .. } if arguments.events != Events::None => {
+            let [resume, overwrite] = ["--resume", "--overwrite"].map(|how| same_command(arguments, output, how));
+            anyhow::anyhow!("{error}\n  go on with it: {resume}\n  replace it: {overwrite}")
+        }
+        error => error.into(),
+    }
+}
+
+/// Tells what the run would be.
+fn preview(arguments: &arguments::Train, job: &Job) -> Result<Exit> {
+    let quiet = arguments.events != Events::Auto;
+    let mut trainer = job.trainer(None, IfFound::Refuse, &open_options(&arguments.cache, quiet))?;
+    if let Some(path) = &arguments.from {
+        trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
+    }
+    let preview = trainer.preview()?;
+    match arguments.events {
+        Events::Json => say(&serde_json::to_string(&preview)?)?,
+        Events::None => {}
+        Events::Auto => {
+            trainer.warn(&mut |event| {
+                if let Event::Warning { message } = event {
+                    eprintln!("warning: {message}");
+                }
+            });
+            tell_network(trainer.network())?;
+            say(&format_args!("\n{preview}\n\nnothing was trained and nothing was written"))?;
+        }
+    }
+    Ok(DONE)
+}
+
 /// The same command line, with one word more.
 fn same_command(arguments: &arguments::Train, output: &Path, more: &str) -> String {
     let mut words = vec!["paceline train".to_owned()];
     words.extend(arguments.job.iter().map(|job| quoted(&job.display())));
     words.extend(arguments.workers.map(|workers| format!("--workers {workers}")));
     words.extend(arguments.mode.map(|mode| format!("--mode {}", mode.name())));
+    words.extend(arguments.cv.map(|folds| format!("--cv {folds}")));
     words.extend(arguments.from.iter().map(|model| format!("--from {}", quoted(&model.display()))));
     words.extend(arguments.settings.iter().map(|setting| format!("--set {}", quoted(setting))));
     words.push(format!("--output {}", quoted(&output.display())));

@@ -6,6 +6,7 @@ mod careful;
 mod cluster;
 mod coming_from_dl4j;
 mod data_command;
+mod everyday;
 mod graphs;
 mod help;
 mod killed;

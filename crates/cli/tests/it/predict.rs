@@ -103,6 +103,107 @@ fn predictions_carry_the_names_of_the_classes() {
 }
 
 #[test]
+fn predictions_go_to_standard_output_beside_the_columns_that_are_kept() {
+    let folder = trained();
+    // A row without a value is left out of what is predicted, and has its row all the same.
+    let table_of = |rows: &str| rows.replace("1.35,red", ",red");
+    fs::write(folder.path().join("new.csv"), table_of(&flowers(9, true))).expect("written");
+    let data = "csv:new.csv?missing=drop";
+    let said =
+        run(folder.path(), &["predict", MODEL, "--data", data, "--output", "-", "--keep-columns=kind,colour", "--ids"]);
+    let said = said.done();
+    let rows: Vec<Vec<&str>> = said.output.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0][..4], ["row", "kind", "colour", "prediction"]);
+    assert_eq!(rows.len(), 10, "{}", said.output);
+    for (at, row) in rows[1..].iter().enumerate() {
+        assert_eq!((row[0], row.len()), ((at + 1).to_string().as_str(), 7));
+        assert!(row[1] == row[3] || row[3].is_empty(), "{row:?}");
+    }
+    let all = run(folder.path(), &["predict", MODEL, "--data", data, "--output", "-", "--keep-columns"]).done();
+    assert!(all.output.starts_with("petal,colour,width,kind,prediction,"), "{}", all.output);
+    let refused = |more: &[&str], status, parts: &[&str]| {
+        let usual = ["predict", MODEL, "--data", "csv:new.csv?missing=drop", "--output", "out.csv"];
+        run(folder.path(), &[&usual, more].concat()).refused(status, parts);
+        assert!(!folder.path().join("out.csv").exists());
+    };
+    refused(&["--keep-columns=knid"], 1, &["`knid`", "did you mean `kind`?"]);
+    refused(&["--keep-columns=kind,kind"], 2, &["two columns `kind`"]);
+    let text = ["predict", MODEL, "--data", data, "--output", "out.txt"];
+    run(folder.path(), &text).refused(2, &["`.csv` or `.parquet`, or `-`"]);
+    let digits = ["predict", MODEL, "--data", "digits:test", "--output", "-", "--keep-columns"];
+    run(folder.path(), &digits).refused(2, &["whole tables", "`digits:test`"]);
+}
+
+#[test]
+fn packed_tables_and_standard_input_are_read_as_tables_are() {
+    let folder = trained();
+    let text = flowers(240, true);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, text.as_bytes()).expect("memory takes everything");
+    fs::write(folder.path().join("packed.csv.gz"), packed.finish().expect("memory takes everything")).expect("written");
+    let scores = |data: &str| run(folder.path(), &["evaluate", MODEL, "--data", data, "--json"]).done().output;
+    let plain = scores("csv:flowers.csv?label=kind");
+    assert_eq!(scores("csv:packed.csv.gz?label=kind"), plain);
+    let piped = crate::paceline::run_with_input(
+        folder.path(),
+        &["evaluate", MODEL, "--data", "csv:-?label=kind", "--json"],
+        &text,
+    );
+    assert_eq!(piped.done().output, plain);
+    // Columns are kept from what was piped in as well.
+    let keep = ["predict", MODEL, "--data", "csv:-", "--output", "-", "--keep-columns=petal"];
+    let said = crate::paceline::run_with_input(folder.path(), &keep, &text).done();
+    assert!(said.output.starts_with("petal,prediction,") && said.output.lines().count() == 241, "{}", said.output);
+    // What is trained from there is the same, too.
+    let train = |source: &str| {
+        let setting = format!("data.train={source}?label=kind");
+        let arguments =
+            ["train", "flowers.toml", "--set", &setting, "--overwrite", "--output", "piped", "--events", "none"];
+        let run = crate::paceline::run_with_input(folder.path(), &arguments, &text);
+        run.done();
+        paceline_train::SavedModel::load(&folder.path().join("piped/model.safetensors")).expect("a model").file.state
+    };
+    assert_eq!(train("csv:-"), train("csv:flowers.csv"));
+    fs::write(folder.path().join("cut.csv.gz"), &fs::read(folder.path().join("packed.csv.gz")).expect("bytes")[..99])
+        .expect("written");
+    run(folder.path(), &["evaluate", MODEL, "--data", "csv:cut.csv.gz?label=kind"])
+        .refused(1, &["unpack", "`cut.csv.gz`"]);
+}
+
+#[cfg(feature = "shards")]
+#[test]
+fn predictions_as_parquet_are_those_of_the_table() {
+    let folder = trained();
+    let usual = ["predict", MODEL, "--data", "csv:flowers.csv", "--keep-columns=kind", "--output"];
+    run(folder.path(), &[&usual[..], &["out.parquet"]].concat()).done();
+    run(folder.path(), &[&usual[..], &["out.csv"]].concat()).done();
+    let inspected = |source: &str| run(folder.path(), &["data", "inspect", source]).done().output;
+    assert!(inspected("parquet:out.parquet?label=kind&drop=prediction").contains("240"));
+    let columns = "columns=probability of alba,probability of rubra";
+    let numbers = |source: &str| {
+        let source = paceline_data::open(
+            &source.replace("out.", &format!("{}/out.", folder.path().display())),
+            &Default::default(),
+        );
+        let (source, mut batch) = (source.expect("a table"), paceline_model::Batch::empty());
+        source.read(&(0..240).collect::<Vec<u64>>(), &mut batch).expect("rows");
+        batch.features
+    };
+    let (parquet, csv) =
+        (format!("parquet:out.parquet?label=kind&{columns}"), format!("csv:out.csv?label=kind&{columns}"));
+    assert_eq!(numbers(&parquet), numbers(&csv));
+}
+
+#[test]
+fn categories_that_are_new_are_nothing_where_that_is_said() {
+    let folder = trained();
+    fs::write(folder.path().join("blue.csv"), "petal,colour,width\n1,blue,2\n").expect("written");
+    let predict = |data: &str| run(folder.path(), &["predict", MODEL, "--data", data, "--output", "-"]);
+    predict("csv:blue.csv").refused(1, &["`blue` is none of the 2 names", "unknown=ignore"]);
+    assert_eq!(predict("csv:blue.csv?unknown=ignore").done().output.lines().count(), 2);
+}
+
+#[test]
 fn any_number_of_workers_gives_the_same_bytes_in_the_same_order() {
     let folder = trained();
     fs::write(folder.path().join("long.csv"), flowers(1000, true)).expect("written");

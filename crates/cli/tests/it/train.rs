@@ -13,7 +13,9 @@ fn without_a_job_file_the_digits_are_trained() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = run(folder.path(), &["train", "--offline", "--cache", "no-cache"]).done();
     let written: Vec<String> = tree(folder.path()).into_keys().filter(|name| !name.ends_with('/')).collect();
-    assert_eq!(written, ["runs/digits/checkpoint.safetensors", "runs/digits/model.safetensors"]);
+    let expected =
+        ["checkpoint.safetensors", "confusion.svg", "curves.svg", "epochs.csv", "log.jsonl", "model.safetensors"];
+    assert_eq!(written, expected.map(|name| format!("runs/digits/{name}")));
     // The confusion matrix: a row for each of the ten digits, with ten counts.
     let rows = |line: &&str| {
         let cells: Vec<&str> =

@@ -26,6 +26,17 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Said {
     finish(command(folder, arguments).stdin(Stdio::null()))
 }
 
+/// Runs the binary in a folder, to its end, with this on its standard input.
+pub(crate) fn run_with_input(folder: &Path, arguments: &[&str], input: &str) -> Said {
+    let mut file = tempfile::tempfile().expect("a file");
+    std::io::Write::write_all(&mut file, input.as_bytes()).expect("written");
+    std::io::Seek::rewind(&mut file).expect("a file");
+    let mut packed = Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().expect("cat");
+    let said = finish(command(folder, arguments).stdin(packed.stdout.take().expect("a pipe")));
+    packed.wait().expect("cat ends");
+    said
+}
+
 /// Runs any command to its end.
 pub(crate) fn finish(command: &mut Command) -> Said {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary can be started");

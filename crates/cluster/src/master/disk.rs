@@ -9,7 +9,7 @@ use paceline_data::Normaliser;
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
-use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Registry};
+use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Presented, Registry};
 use paceline_train::{
     AveragingOptions, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers, write_snapshot,
 };
@@ -95,13 +95,16 @@ impl Disk {
     fn write(&self, path: &Path, state: &Bulk, progress: Progress, rounds: Option<&Rounds>) -> Result<(), String> {
         let velocity = self.velocity_length();
         let numbers = Snapshot::new(state, self.trainer.network(), velocity)?;
+        let presented = Presented::new(self.trainer.network(), &numbers, progress);
         let mut model = self.trainer.model_file(self.normaliser.as_ref(), State::default(), progress, 0);
         let mut beside = Vec::new();
         if let Some(rounds) = rounds {
             model.extra.insert(ROUNDS.into(), serde_json::to_string(rounds).expect("numbers can be written"));
             beside.extend((velocity > 0).then_some((VELOCITY, velocity)));
         }
-        model.save_with(path, &numbers, &beside).map_err(|error| error.to_string())
+        // A run goes on from what there is, and is known by what it presents.
+        let numbers: &dyn Numbers = if rounds.is_some() { &numbers } else { &presented };
+        model.save_with(path, numbers, &beside).map_err(|error| error.to_string())
     }
 
     /// The model or a checkpoint of a run, if there is any.
@@ -210,9 +213,10 @@ impl Disk {
     }
 
     /// What a state is worth.
-    pub(super) fn judge(&self, state: &Bulk) -> Result<Option<Scores>, ClusterError> {
+    pub(super) fn judge(&self, state: &Bulk, progress: Progress) -> Result<Option<Scores>, ClusterError> {
         let state = self.state(state).map_err(|reason| ClusterError::RunFailed { reason })?;
-        Ok(self.trainer.judge(self.normaliser.as_ref(), &state)?)
+        let presented = self.trainer.network().presented(&state, progress);
+        Ok(self.trainer.judge(self.normaliser.as_ref(), &presented)?)
     }
 
     pub(super) fn keep_best(&self, state: &Bulk, progress: Progress) -> Result<(), String> {
@@ -240,7 +244,7 @@ impl Disk {
         }
         self.write(&path, state, progress, None).map_err(failed)?;
         let numbers = Snapshot::new(state, self.trainer.network(), self.velocity_length()).map_err(failed)?;
-        self.read_back(path, &numbers, None)
+        self.read_back(path, &Presented::new(self.trainer.network(), &numbers, progress), None)
     }
 
     /// Whether the model that was written is what it should be, and what its bytes come to.

@@ -47,7 +47,8 @@ impl Term {
         let is_last = epoch + 1 == self.epochs;
         if !is_last && (epoch + 1) % self.setup.train.evaluate_every == 0 {
             self.being_judged += 1;
-            self.ask(host, Operation::Judge { epoch, state: self.checkpoint.1.clone() });
+            let progress = Progress { iteration: self.checkpoint_steps, epoch: epoch + 1 };
+            self.ask(host, Operation::Judge { epoch, state: self.checkpoint.1.clone(), progress });
         }
     }
 
@@ -149,7 +150,8 @@ impl Term {
         if Planted::ExportsTheFirstState.is(self.setup.planted) {
             state = host.initial_state().unwrap_or_default();
         }
-        self.ask(host, Operation::Judge { epoch, state });
+        let progress = Progress { iteration: self.checkpoint_steps, epoch: self.epochs_done() };
+        self.ask(host, Operation::Judge { epoch, state, progress });
     }
 
     /// The model is the last state, or the best if the job says so.

@@ -46,6 +46,8 @@ pub enum Operation {
         epoch: u64,
         /// The state.
         state: Bulk,
+        /// How far it is.
+        progress: Progress,
     },
     /// Writes a state as the best model so far.
     KeepBest {

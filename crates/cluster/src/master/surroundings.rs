@@ -191,10 +191,10 @@ impl MasterHost for Surroundings<'_> {
             Operation::Lead => drop(self.coordinates.send(Asked::Lead)),
             Operation::Publish(record) => drop(self.coordinates.send(Asked::Publish(record))),
             Operation::Resign => drop(self.coordinates.send(Asked::Resign)),
-            Operation::Judge { epoch, state } => {
+            Operation::Judge { epoch, state, progress } => {
                 let (disk, answers) = (self.disk.clone(), self.answers.clone());
                 let judge = move || {
-                    let judged = catch_unwind(AssertUnwindSafe(|| disk.judge(&state)));
+                    let judged = catch_unwind(AssertUnwindSafe(|| disk.judge(&state, progress)));
                     let panicked = |panic: Box<dyn Any + Send>| {
                         let reason = format!("the model could not be judged: {}", panic_message(&*panic));
                         Err(ClusterError::RunFailed { reason })

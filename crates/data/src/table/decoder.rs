@@ -5,7 +5,7 @@ use paceline_model::Targets;
 
 use super::fit::whole_number;
 use super::rows::{Cell, Rows};
-use super::{Column, ColumnKind, Missing, Schema, SchemaTarget};
+use super::{Column, ColumnKind, Missing, Schema, SchemaTarget, Unknown};
 use crate::suggestion::Suggestion;
 use crate::{Error, ExampleShape, TargetShape};
 
@@ -15,6 +15,7 @@ pub(super) struct Decoder {
     target: Target,
     weight: Option<usize>,
     missing: Missing,
+    unknown: Unknown,
     pub(super) shape: ExampleShape,
 }
 
@@ -97,7 +98,7 @@ impl Decoder {
             SchemaTarget::Values { columns } => TargetShape::Values { names: columns.clone() },
         };
         let shape = ExampleShape { features: vec![schema.width()], targets };
-        Ok(Self { columns, target, weight, missing: schema.missing, shape })
+        Ok(Self { columns, target, weight, missing: schema.missing, unknown: schema.unknown, shape })
     }
 
     /// Room for this many rows.
@@ -187,8 +188,8 @@ impl Decoder {
                 }
                 (Feature::Category { places }, cell) => {
                     let place = places.get(text).copied();
-                    if place.is_none() && cell != Cell::Missing {
-                        return Err(unknown(field, text, places));
+                    if place.is_none() && cell != Cell::Missing && self.unknown == Unknown::Error {
+                        return Err(unknown(field, text, places, true));
                     }
                     let start = out.features.len();
                     out.features.resize(start + places.len(), 0.0);
@@ -204,7 +205,7 @@ impl Decoder {
                 }
                 let index = indices.get(text).copied();
                 let index = index.or_else(|| indices.get(&whole_number(text)?.to_string()).copied());
-                classes.push(index.ok_or_else(|| unknown(*field, text, indices))? as u32);
+                classes.push(index.ok_or_else(|| unknown(*field, text, indices, false))? as u32);
             }
             (Target::Values { fields }, Targets::Values { values, .. }) => {
                 for field in fields {
@@ -237,9 +238,9 @@ fn number_in(record: &StringRecord, field: usize, expected: &'static str) -> Res
     }
 }
 
-fn unknown(field: usize, text: &str, known: &HashMap<String, usize>) -> Bad {
+fn unknown(field: usize, text: &str, known: &HashMap<String, usize>, is_feature: bool) -> Bad {
     let suggestion = Suggestion::nearest(text, known.keys().map(String::as_str));
-    Bad { field, why: Why::Unknown { known: known.len(), suggestion } }
+    Bad { field, why: Why::Unknown { known: known.len() as u32, suggestion, is_feature } }
 }
 
 /// A cell that could not be decoded; where it stands is looked up only then.
@@ -251,7 +252,7 @@ struct Bad {
 enum Why {
     Missing,
     NotANumber(&'static str),
-    Unknown { known: usize, suggestion: Suggestion },
+    Unknown { known: u32, suggestion: Suggestion, is_feature: bool },
 }
 
 impl Bad {
@@ -260,8 +261,8 @@ impl Bad {
         match self.why {
             Why::Missing => missing_value(rows, self.field, found, rule),
             Why::NotANumber(expected) => Error::BadCell { path, line, column, expected, found },
-            Why::Unknown { known, suggestion } => {
-                Error::UnknownCategory { path, line, column, found, known, suggestion }
+            Why::Unknown { known, suggestion, is_feature } => {
+                Error::UnknownCategory { path, line, column, found, known, suggestion, is_feature }
             }
         }
     }

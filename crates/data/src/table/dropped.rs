@@ -4,7 +4,7 @@ use crate::source::Notes;
 
 /// Rows that are left out because a value is missing.
 pub(super) struct Dropped {
-    /// Whether each must be told: predictions stand for rows, so that none may go without a word.
+    /// Whether each must be told: predictions and groups stand for rows, so that none may go without a word.
     is_listed: bool,
     count: u64,
     /// The rows, with the field that was empty.
@@ -12,8 +12,8 @@ pub(super) struct Dropped {
 }
 
 impl Dropped {
-    pub(super) fn new(wants_targets: bool) -> Self {
-        Self { is_listed: !wants_targets, count: 0, rows: Vec::new() }
+    pub(super) fn new(is_listed: bool) -> Self {
+        Self { is_listed, count: 0, rows: Vec::new() }
     }
 
     /// A row after so many that were kept lacks this field.

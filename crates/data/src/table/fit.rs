@@ -6,7 +6,7 @@ use csv::{Position, StringRecord};
 
 use super::decoder::missing_value;
 use super::narrowing::{Spread, remark_on_names};
-use super::rows::{Cell, Rows, line_at};
+use super::rows::{Cell, Rows};
 use super::{Column, ColumnKind, Dropped, Missing, Schema, SchemaTarget, TableOptions, Task};
 use crate::Error;
 use crate::source::Notes;
@@ -78,7 +78,7 @@ pub(super) fn fit(
     wants_targets: bool,
     block_rows: usize,
 ) -> Result<Fitted, Error> {
-    let mut left_out = Dropped::new(wants_targets);
+    let mut left_out = Dropped::new(!wants_targets || options.group.is_some());
     let labels = options.label.iter().map(|name| rows.column(name)).collect::<Result<Vec<_>, _>>();
     // A file to predict on may lack its label; where it has one, that is still no feature.
     let labels = if wants_targets { labels? } else { labels.unwrap_or_default() };
@@ -89,7 +89,10 @@ pub(super) fn fit(
         Some(names) => names.iter().map(|name| rows.column(name)).collect::<Result<Vec<_>, _>>()?,
         None => (0..rows.names.len()).collect(),
     };
-    features.retain(|field| !labels.contains(field) && !dropped.contains(field) && Some(*field) != weight);
+    let group = options.group.as_deref().map(|name| rows.column(name)).transpose()?;
+    features.retain(|field| {
+        !labels.contains(field) && !dropped.contains(field) && ![weight, group].contains(&Some(*field))
+    });
     if features.is_empty() {
         return Err(Error::NothingLeft { path: rows.path.clone(), what: "feature columns" });
     }
@@ -141,7 +144,13 @@ pub(super) fn fit(
             SchemaTarget::Values { columns: labels.iter().map(name).collect() }
         }
     };
-    let schema = Schema { columns, target, weight: weight.as_ref().map(name), missing };
+    let schema = Schema {
+        columns,
+        target,
+        weight: weight.as_ref().map(name),
+        missing,
+        unknown: options.unknown.unwrap_or_default(),
+    };
     Ok(Fitted { schema, rows: count, starts, notes })
 }
 
@@ -194,7 +203,7 @@ fn expect_numbers(gathered: &Gathered, rows: &Rows, field: usize) -> Result<(), 
     let Some((position, text)) = &gathered.first_text else { return Ok(()) };
     Err(Error::BadCell {
         path: rows.path.clone(),
-        line: line_at(&rows.path, position.byte()),
+        line: rows.line_at(position.byte()),
         column: rows.names[field].clone(),
         expected: "finite number, as in most of this column",
         found: text.clone(),

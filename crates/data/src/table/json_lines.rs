@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +11,9 @@ use csv::{Position, StringRecord};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::rows::line_at;
 use super::{Schema, SchemaTarget, TableOptions};
 use crate::Error;
+use crate::plain::Plain;
 use crate::suggestion::{Suggestion, listed};
 
 /// The most bytes of a line, so that a file without any line end cannot fill the memory.
@@ -25,7 +24,8 @@ const MOST_COLUMNS: usize = 1 << 20;
 /// A file of lines of JSON.
 pub(super) struct JsonLines {
     path: PathBuf,
-    reader: BufReader<File>,
+    file: Plain,
+    reader: BufReader<Plain>,
     /// Where the next line begins.
     next: u64,
     line: Vec<u8>,
@@ -105,11 +105,15 @@ impl<'de> Deserialize<'de> for Object {
 
 impl JsonLines {
     /// Finds the keys of a file: those that the options name, or those that a trained model knows.
-    pub(super) fn open(path: &Path, options: &TableOptions, trained: Option<&Schema>) -> Result<Self, Error> {
-        let file = File::open(path).map_err(Error::file("open", path))?;
-        let (reader, path) = (BufReader::with_capacity(1 << 16, file), path.to_owned());
+    pub(super) fn open(
+        path: &Path,
+        file: &Plain,
+        options: &TableOptions,
+        trained: Option<&Schema>,
+    ) -> Result<Self, Error> {
+        let (reader, path, file) = (BufReader::with_capacity(1 << 16, file.clone()), path.to_owned(), file.clone());
         let (line, keys, places, cells) = (Vec::new(), Vec::new(), HashMap::new(), Vec::new());
-        let mut lines = Self { path, reader, next: 0, line, keys, places, cells };
+        let mut lines = Self { path, file, reader, next: 0, line, keys, places, cells };
         let labels = match trained.map(|schema| &schema.target) {
             _ if !options.label.is_empty() => options.label.clone(),
             Some(SchemaTarget::Classes { column, .. }) => vec![column.clone()],
@@ -260,8 +264,7 @@ impl JsonLines {
             self.line.clear();
             let read = self.reader.by_ref().take(MOST_BYTES + 1).read_until(b'\n', &mut self.line);
             self.next += read.map_err(Error::file("read", &self.path))? as u64;
-            let bad =
-                |reason| Err(Error::BadLine { path: self.path.clone(), line: line_at(&self.path, offset), reason });
+            let bad = |reason| Err(Error::BadLine { path: self.path.clone(), line: self.file.line_at(offset), reason });
             if self.line.is_empty() {
                 return Ok(None);
             }
@@ -270,7 +273,7 @@ impl JsonLines {
             }
             let line = self.line.strip_prefix(b"\xef\xbb\xbf").filter(|_| offset == 0).unwrap_or(&self.line);
             let Ok(line) = std::str::from_utf8(line) else {
-                return Err(Error::NotUtf8 { path: self.path.clone(), line: line_at(&self.path, offset) });
+                return Err(Error::NotUtf8 { path: self.path.clone(), line: self.file.line_at(offset) });
             };
             if line.trim().is_empty() {
                 continue;
@@ -289,7 +292,7 @@ impl JsonLines {
     }
 
     fn wrong(&self, key: usize, offset: u64, expected: String, found: String) -> Error {
-        let (line, key) = (line_at(&self.path, offset), self.keys[key].name.clone());
+        let (line, key) = (self.file.line_at(offset), self.keys[key].name.clone());
         Error::BadKey { path: self.path.clone(), line, key, expected, found }
     }
 }

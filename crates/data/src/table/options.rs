@@ -21,6 +21,10 @@ pub struct TableOptions {
     pub categories: Vec<String>,
     /// `weight=column`: the weight of each example.
     pub weight: Option<String>,
+    /// `group=column`: what belongs together stays together when the table is split; it is no feature.
+    pub group: Option<String>,
+    /// `unknown=error|ignore`: what is done about a category that the training file does not have.
+    pub unknown: Option<Unknown>,
     /// `header=auto|yes|no`; auto: the first row is a header if no cell of it is a number.
     pub header: Header,
     /// `delimiter=;` or `delimiter=tab`; left out: a comma, or a tab for a file called `.tsv`.
@@ -52,6 +56,23 @@ pub enum Task {
     Regression,
 }
 
+/// What is done about a category that the training file does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unknown {
+    /// Reading fails and says where.
+    #[default]
+    Error,
+    /// It becomes none of the names: all its features are 0.
+    Ignore,
+}
+
+impl Unknown {
+    pub(super) fn is_error(&self) -> bool {
+        *self == Self::Error
+    }
+}
+
 /// What is done about a missing value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,8 +100,19 @@ impl fmt::Display for Missing {
 }
 
 impl TableOptions {
-    const NAMES: [&str; 9] =
-        ["label", "columns", "drop", "categories", "weight", "missing", "task", "header", "delimiter"];
+    const NAMES: [&str; 11] = [
+        "label",
+        "columns",
+        "drop",
+        "categories",
+        "weight",
+        "missing",
+        "task",
+        "group",
+        "unknown",
+        "header",
+        "delimiter",
+    ];
 
     pub(super) fn parse(pairs: &[(&str, String)], format: Format) -> Result<Self, Error> {
         let mut options = Self {
@@ -89,6 +121,8 @@ impl TableOptions {
             drop: Vec::new(),
             categories: Vec::new(),
             weight: None,
+            group: None,
+            unknown: None,
             header: Header::Auto,
             delimiter: None,
             missing: None,
@@ -97,7 +131,7 @@ impl TableOptions {
         let (what, known) = match format {
             Format::Csv => ("option of `csv:`", &Self::NAMES[..]),
             // All but the last two.
-            Format::JsonLines => ("option of `jsonl:`", &Self::NAMES[..7]),
+            Format::JsonLines => ("option of `jsonl:`", &Self::NAMES[..Self::NAMES.len() - 2]),
         };
         for (key, value) in pairs {
             let list = || value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
@@ -107,6 +141,11 @@ impl TableOptions {
                 "drop" => options.drop = list(),
                 "categories" => options.categories = list(),
                 "weight" => options.weight = Some(value.clone()),
+                "group" => options.group = Some(value.clone()),
+                "unknown" => {
+                    expect_name("value of `unknown`", value, &["error", "ignore"])?;
+                    options.unknown = Some(if value == "ignore" { Unknown::Ignore } else { Unknown::Error });
+                }
                 "header" | "delimiter" if format == Format::JsonLines => expect_name(what, key, known)?,
                 "header" => {
                     expect_name("value of `header`", value, &["auto", "yes", "no"])?;

@@ -1,6 +1,4 @@
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
@@ -8,6 +6,7 @@ use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
 use super::json_lines::JsonLines;
 use super::{Header, Schema, TableOptions};
 use crate::Error;
+use crate::plain::Plain;
 use crate::suggestion::{Suggestion, listed};
 
 /// What a cell holds, judged by itself.
@@ -36,6 +35,7 @@ impl<'a> Cell<'a> {
 /// The rows of a file, with its columns named.
 pub(super) struct Rows {
     pub(super) path: PathBuf,
+    file: Plain,
     /// One name for each field: from the header, or the place from 0.
     pub(super) names: Vec<String>,
     /// Whether the names come from the file.
@@ -49,14 +49,17 @@ pub(super) struct Rows {
 
 /// What rows are read from.
 enum Lines {
-    Csv(Reader<File>),
+    Csv(Reader<Plain>),
     Json(JsonLines),
 }
 
 impl Rows {
     pub(super) fn open(path: &Path, options: &TableOptions) -> Result<Self, Error> {
-        let file = File::open(path).map_err(Error::file("open", path))?;
-        let tabs = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
+        let file = Plain::open(path)?;
+        // Of `table.tsv.gz` the name without its last ending counts.
+        let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+        let name = if is_packed { path.with_extension("") } else { path.to_owned() };
+        let tabs = name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
         let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
         // The number of fields is checked here, to say which line; the crate's own check does not know it reliably.
         let reader = ReaderBuilder::new()
@@ -65,9 +68,10 @@ impl Rows {
             .delimiter(delimiter)
             .trim(Trim::All)
             .buffer_capacity(1 << 16)
-            .from_reader(file);
+            .from_reader(file.clone());
         let mut rows = Self {
             path: path.to_owned(),
+            file,
             names: Vec::new(),
             named: false,
             guessed: Vec::new(),
@@ -120,7 +124,8 @@ impl Rows {
         wants_targets: bool,
         trained: Option<&Schema>,
     ) -> Result<Self, Error> {
-        let lines = JsonLines::open(path, options, trained)?;
+        let file = Plain::open(path)?;
+        let lines = JsonLines::open(path, &file, options, trained)?;
         lines.expand(&mut options.label, !wants_targets)?;
         // These are those of the training file where there is one.
         let may_be_missing = trained.is_some();
@@ -135,7 +140,7 @@ impl Rows {
         }
         let (record, first) = (StringRecord::new(), Position::new());
         let (path, guessed, reader) = (path.to_owned(), Vec::new(), Lines::Json(lines));
-        let mut rows = Self { path, names, named: true, guessed, reader, record, first };
+        let mut rows = Self { path, file, names, named: true, guessed, reader, record, first };
         rows.restart()?;
         Ok(rows)
     }
@@ -148,7 +153,7 @@ impl Rows {
     /// Goes to a row whose [`Rows::position`] was noted.
     pub(super) fn seek(&mut self, position: Position) -> Result<(), Error> {
         match &mut self.reader {
-            Lines::Csv(reader) => reader.seek(position).map_err(|error| csv_error(&self.path, error)),
+            Lines::Csv(reader) => reader.seek(position).map_err(|error| csv_error(&self.path, &self.file, error)),
             Lines::Json(lines) => lines.seek(&position),
         }
     }
@@ -167,7 +172,9 @@ impl Rows {
 
     fn read_record(&mut self) -> Result<bool, Error> {
         match &mut self.reader {
-            Lines::Csv(reader) => reader.read_record(&mut self.record).map_err(|error| csv_error(&self.path, error)),
+            Lines::Csv(reader) => {
+                reader.read_record(&mut self.record).map_err(|error| csv_error(&self.path, &self.file, error))
+            }
             Lines::Json(lines) => lines.read_record(&mut self.record),
         }
     }
@@ -179,7 +186,12 @@ impl Rows {
 
     /// The line of the row that was read last.
     pub(super) fn line(&self) -> u64 {
-        line_at(&self.path, self.position().byte())
+        self.line_at(self.position().byte())
+    }
+
+    /// The line of the row at this offset.
+    pub(super) fn line_at(&self, offset: u64) -> u64 {
+        self.file.line_at(offset)
     }
 
     /// The first line, which was taken for data, seems to hold the name of this column.
@@ -233,11 +245,11 @@ fn looks_like_header(record: &StringRecord) -> bool {
         && record.iter().any(|text| !text.is_empty())
 }
 
-fn csv_error(path: &Path, error: csv::Error) -> Error {
+fn csv_error(path: &Path, file: &Plain, error: csv::Error) -> Error {
     let path = path.to_owned();
     match error.into_kind() {
         csv::ErrorKind::Utf8 { pos, .. } => {
-            Error::NotUtf8 { line: pos.map_or(1, |position| line_at(&path, position.byte())), path }
+            Error::NotUtf8 { line: pos.map_or(1, |position| file.line_at(position.byte())), path }
         }
         csv::ErrorKind::Io(source) => Error::File { action: "read", path, source },
         other => {
@@ -245,24 +257,6 @@ fn csv_error(path: &Path, error: csv::Error) -> Error {
             Error::File { action: "read", path, source }
         }
     }
-}
-
-/// The line on which the row at this offset begins, counted in the file itself.
-///
-/// The parser's own count is behind in files with Windows line ends and after empty lines. Only errors ask, so that
-/// reading the file once more costs nothing in a good run; where that fails, the first line is as good as any.
-pub(super) fn line_at(path: &Path, offset: u64) -> u64 {
-    let Ok(file) = File::open(path) else { return 1 };
-    let mut line = 1;
-    for (at, byte) in BufReader::new(file).bytes().enumerate() {
-        match byte {
-            Ok(b'\n') => line += 1,
-            Ok(b'\r') => {}
-            Ok(_) if (at as u64) < offset => {}
-            _ => break,
-        }
-    }
-    line
 }
 
 #[cfg(test)]

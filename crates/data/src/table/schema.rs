@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::Missing;
+use super::{Missing, Unknown};
 use crate::TargetShape;
 
 /// What a table's columns mean, fitted on the training file and kept with the model, so that other files are read in
@@ -16,6 +16,9 @@ pub struct Schema {
     pub weight: Option<String>,
     /// What is done about missing values.
     pub missing: Missing,
+    /// What is done about categories that the training file does not have.
+    #[serde(default, skip_serializing_if = "Unknown::is_error")]
+    pub unknown: Unknown,
 }
 
 /// One column of a table.

@@ -23,6 +23,8 @@ pub struct NetworkConfig {
     pub pretrains: Option<usize>,
     /// How the parameters find their way.
     pub optimiser: Optimiser,
+    /// The share that a mean of the parameters over all steps keeps in one step. That mean is what is judged and kept.
+    pub moving_average: Option<f64>,
 }
 
 settings_setters!(NetworkConfig, defaults);
@@ -55,6 +57,8 @@ struct Own {
     pretrains: Option<usize>,
     #[serde(default, deserialize_with = "table::required", skip_serializing_if = "is_usual")]
     optimiser: Optimiser,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    moving_average: Option<f64>,
 }
 
 fn is_usual(optimiser: &Optimiser) -> bool {
@@ -91,6 +95,7 @@ impl NetworkConfig {
             layers: Vec::new(),
             pretrains: None,
             optimiser: Optimiser::default(),
+            moving_average: None,
         }
     }
 
@@ -105,6 +110,13 @@ impl NetworkConfig {
     #[must_use]
     pub fn optimiser(mut self, optimiser: Optimiser) -> Self {
         self.optimiser = optimiser;
+        self
+    }
+
+    /// Keeps a mean of the parameters over all steps, which keeps this share of what it was in each. That mean is what is judged and kept.
+    #[must_use]
+    pub fn moving_average(mut self, keeps: f64) -> Self {
+        self.moving_average = Some(keeps);
         self
     }
 
@@ -126,6 +138,8 @@ impl NetworkConfig {
     #[must_use]
     pub fn pretraining(mut self, layer: usize) -> Self {
         self.pretrains = Some(layer);
+        // It is a mean over the steps in which the network learns as a whole.
+        self.moving_average = None;
         self
     }
 
@@ -169,7 +183,7 @@ impl NetworkConfig {
             Settings::KEYS.contains(&key) && !Settings::OF_LAYERS.contains(&key)
         });
         let defaults: Settings = read(Value::Object(shared))?;
-        let Own { seed, input, mut inputs, layers, pretrains, optimiser } = read(Value::Object(own))?;
+        let Own { seed, input, mut inputs, layers, pretrains, optimiser, moving_average } = read(Value::Object(own))?;
         let layers = stack.unwrap_or(layers);
         match input {
             Some(kind) if inputs.is_empty() => inputs.push(InputConfig { name: ONLY_INPUT.to_owned(), kind }),
@@ -182,10 +196,21 @@ impl NetworkConfig {
         if let Some(message) = defaults.problem() {
             return Err(Error::Config { path: String::new(), message });
         }
-        if let Some(message) = optimiser.problem() {
+        let of_mean = || {
+            let keeps = moving_average?;
+            if optimiser.searches() {
+                return Some(
+                    "`moving_average` is not for an `optimiser` that searches: its steps are few and long".into(),
+                );
+            }
+            (!(0.0..1.0).contains(&keeps)).then(|| {
+                format!("`moving_average` must be 0 or more and less than 1, found {keeps}; 0.99 and 0.999 are usual")
+            })
+        };
+        if let Some(message) = optimiser.problem().or_else(of_mean) {
             return Err(Error::Config { path: String::new(), message });
         }
-        Ok(Self { seed, inputs, defaults, layers, pretrains, optimiser })
+        Ok(Self { seed, inputs, defaults, layers, pretrains, optimiser, moving_average })
     }
 }
 
@@ -214,7 +239,8 @@ impl Serialize for NetworkConfig {
             several => (None, several.to_vec()),
         };
         let (layers, optimiser) = (self.layers.clone(), self.optimiser.clone());
-        let own = Own { seed: self.seed, input, inputs, layers, pretrains: self.pretrains, optimiser };
+        let Self { seed, pretrains, moving_average, .. } = *self;
+        let own = Own { seed, input, inputs, layers, pretrains, optimiser, moving_average };
         let mut table = serde_json::to_value(own).map_err(S::Error::custom)?;
         let shared = serde_json::to_value(&self.defaults).map_err(S::Error::custom)?;
         if let (Value::Object(table), Value::Object(shared)) = (&mut table, shared) {

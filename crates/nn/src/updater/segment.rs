@@ -41,9 +41,13 @@ impl Segment {
 }
 
 /// All segments, in the order of the layout.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SegmentTable {
     segments: Vec<Segment>,
+    /// The share that a mean of the parameters over all steps keeps in one, where there is one; it lies in the last slot.
+    moving_average: Option<f64>,
+    /// What all learning rates are multiplied by.
+    rate: f64,
     /// Nadam's Π μ after this many steps, kept so that a step does not multiply the whole history again.
     nadam: Vec<(u64, f64)>,
 }
@@ -63,7 +67,17 @@ impl SegmentTable {
     /// A table over segments that lie one after the other.
     pub fn new(segments: Vec<Segment>) -> Self {
         let nadam = vec![(0, 1.0); segments.len()];
-        Self { segments, nadam }
+        Self { segments, moving_average: None, rate: 1.0, nadam }
+    }
+
+    /// The same, that keeps a mean of the parameters over all steps.
+    pub(crate) fn with_moving_average(self, keeps: Option<f64>) -> Self {
+        Self { moving_average: keeps, ..self }
+    }
+
+    /// Multiplies all learning rates by this from now on.
+    pub(crate) fn scale_rates(&mut self, factor: f64) {
+        self.rate = factor;
     }
 
     /// The segments.
@@ -71,9 +85,27 @@ impl SegmentTable {
         &self.segments
     }
 
-    /// How many slots a state needs: the most that any segment's updater remembers.
+    /// How many slots a state needs: the most that any segment's updater remembers, and one for a mean of the parameters.
     pub fn slots(&self) -> usize {
+        self.updater_slots() + usize::from(self.moving_average.is_some())
+    }
+
+    /// The slots that updaters use.
+    pub(crate) fn updater_slots(&self) -> usize {
         self.segments.iter().map(|s| s.updater.slots().len()).max().unwrap_or(0)
+    }
+
+    /// Takes what so many steps have left into the mean: the first becomes the mean.
+    pub(crate) fn move_average(&self, mean: &mut [f32], parameters: &[f32], steps: u64) {
+        match self.moving_average {
+            None => {}
+            Some(_) if steps == 0 => {}
+            Some(_) if steps == 1 => mean.copy_from_slice(parameters),
+            Some(keeps) => {
+                let way = (1.0 - keeps) as f32;
+                mean.iter_mut().zip(parameters).for_each(|(mean, now)| *mean += way * (now - *mean));
+            }
+        }
     }
 
     /// Turns a summed gradient into that of the mean loss with its decay, l2 / 2 · |w|², and returns that loss.
@@ -183,6 +215,10 @@ impl SegmentTable {
     /// Runs the rule of one segment over a part of it, which must lie within it.
     fn run(&mut self, index: usize, place: UpdaterPart<'_>, mean: f32, scale: f32, progress: Progress, into: Into) {
         let UpdaterPart { parameters, gradient, slots, range } = place;
+        if let (Some(_), Some(mean)) = (self.moving_average, slots.last_mut()) {
+            // What the last step has left, whoever has changed it since: exchanges need know nothing of it.
+            self.move_average(mean.part_mut(range.clone()), parameters, progress.iteration);
+        }
         let segment = &self.segments[index];
         let mut scale = mean * scale;
         if let GradientNormalisation::ClipElementWise { threshold } = segment.normalisation {
@@ -190,6 +226,7 @@ impl SegmentTable {
             scale = 1.0;
         }
         let rate = segment.learning_rate.as_ref().or(segment.updater.learning_rate()).map_or(0.0, |s| s.at(progress));
+        let rate = rate * self.rate;
         let product = match segment.updater {
             Updater::Nadam { beta1, momentum_decay, .. } => {
                 advance(&mut self.nadam[index], progress.iteration, beta1, momentum_decay)

@@ -16,7 +16,7 @@ use super::reader::Reader;
 use super::snapshot::{adopt_into, write_snapshot};
 use super::{Contributed, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
 use crate::team::{Outlet, Purpose, UpdateSender};
-use crate::{AveragingOptions, Error, Outer, SharedOptions, Traffic, Trainer};
+use crate::{AveragingOptions, ClassWeights, Error, Outer, SharedOptions, Traffic, Trainer};
 
 /// The cores of one machine as a [`Replica`]: slots that take every step together.
 pub struct CoreReplica {
@@ -84,11 +84,11 @@ impl CoreReplica {
                 seed: options.seed,
                 prefetch: 0,
                 normaliser,
-                class_weights: options.class_weights.clone(),
+                class_weights: ClassWeights::each(options.class_weights.as_ref()),
                 ..LoaderOptions::default()
             },
         )?;
-        let crew = Crew::start(trainer.network(), slots)?;
+        let crew = Crew::start(trainer.network(), slots, options.micro_batch)?;
         let parameters = crew.state().parameters.len();
         let (mut base, mut given, mut velocity, mut sender) = (State::default(), None, Vec::new(), None);
         match &mode {

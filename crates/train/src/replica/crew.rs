@@ -63,8 +63,9 @@ pub(super) struct Slot {
 
 impl Crew {
     /// So many slots of a network, at the start of a run.
-    pub(super) fn start(network: &Network, slots: usize) -> Result<Self, Error> {
-        let (model, state) = (Engine::new(network.clone()), network.initial_state());
+    pub(super) fn start(network: &Network, slots: usize, micro_batch: Option<usize>) -> Result<Self, Error> {
+        let engine = || Engine::new(network.clone()).micro_batch(micro_batch);
+        let (model, state) = (engine(), network.initial_state());
         let gate = Arc::new(Gate::new(slots));
         let exchanges: Vec<Box<dyn Exchange>> = match slots {
             1 => vec![Box::new(Solo::default())],
@@ -79,7 +80,7 @@ impl Crew {
         };
         let parts: Arc<[Part]> = model.parts(state.parameters.len()).into();
         let mut members = exchanges.into_iter().enumerate().map(|(index, mut exchange)| {
-            let (model, mut state) = (Engine::new(network.clone()), state.clone());
+            let (model, mut state) = (engine(), state.clone());
             exchange.begin(&[], &mut state)?;
             let worker = Worker { model, state, exchange, progress: Progress::default() };
             Ok::<Slot, Error>(Slot {

@@ -16,7 +16,7 @@ use crate::saved::load;
 use crate::team::feed::Deal;
 use crate::team::{Member, Team};
 use crate::team::{Memory, RESIDUAL};
-use crate::{Error, Metric, Mode, TrainOptions, Trainer, Worker};
+use crate::{ClassWeights, Error, Evaluator, Metric, Mode, TrainOptions, Trainer, Worker};
 
 /// Where a run stands when it begins.
 struct Start {
@@ -75,6 +75,7 @@ impl<'a> Run<'a> {
             examples: 0,
             checkpoints,
             record: kept.record,
+            plateau: kept.plateau,
             best: best.map(|best| (best, None)),
             judged: None,
             _lock: lock,
@@ -142,7 +143,8 @@ fn apply_residuals(start: &mut Start) {
 fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
     let options = &trainer.options;
     // What the exchanges are told of the model must hold for those of the members.
-    let model = Engine::new(trainer.network.clone());
+    let engine = || Engine::new(trainer.network.clone()).micro_batch(options.micro_batch);
+    let model = engine();
     let (exchanges, gate) = options.mode.team(options.workers, &model, &start.state)?;
     let mut members = Vec::with_capacity(options.workers);
     for (index, mut exchange) in exchanges.into_iter().enumerate() {
@@ -156,12 +158,13 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
                 seed: options.seed,
                 prefetch: options.prefetch,
                 normaliser: start.normaliser.clone(),
-                class_weights: options.class_weights.clone(),
+                class_weights: ClassWeights::each(options.class_weights.as_ref()),
             },
         )?;
         let mut state = start.state.clone();
         exchange.begin(&start.memories, &mut state)?;
-        let model = Engine::new(trainer.network.clone());
+        let mut model = engine();
+        model.scale_rates(start.kept.plateau.factor());
         let worker = Worker { model, state, exchange, progress: start.progress };
         let losses = start.losses.get(index).copied().unwrap_or_default();
         members.push(Member { worker, loader, losses, bytes_sent: 0 });
@@ -188,20 +191,43 @@ fn deal(options: &TrainOptions, cores: usize) -> Deal {
 
 /// Rules that look at scores need some.
 pub(crate) fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
-    let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
     let test = trainer.test.as_ref().filter(|_| trainer.options.evaluate);
+    if let Some(plateau) = &trainer.options.plateau {
+        if test.is_none() {
+            let (expected, found) = ("used with test data that the model is judged on", "set without any".into());
+            return Err(Error::BadSetting { setting: "train.plateau", expected, found });
+        }
+        if trainer.network.config().optimiser.searches() {
+            let expected = "left out where the `optimiser` searches: it has no learning rate";
+            return Err(Error::BadSetting { setting: "train.plateau", expected, found: "set".into() });
+        }
+        can_be_told(plateau.metric, "train.plateau.metric", trainer)?;
+    }
+    let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
     if test.is_none() && stopping.needs_scores() {
         let expected =
             "used with test data that the model is judged on, or with `minutes` and `save_best = false` alone";
         let found = "set without any".into();
         return Err(Error::BadSetting { setting: "train.early_stopping", expected, found });
     }
-    let has_classes = test.is_none_or(|test| matches!(test.shape().targets, TargetShape::Classes { .. }));
-    if stopping.metric == Metric::Accuracy && !has_classes {
-        let (expected, found) = ("`score` where numbers are learned", "`accuracy`".into());
-        return Err(Error::BadSetting { setting: "train.early_stopping.metric", expected, found });
-    }
-    Ok(())
+    can_be_told(stopping.metric, "train.early_stopping.metric", trainer)
+}
+
+/// Fails for a metric that is not told of such targets.
+fn can_be_told(metric: Metric, setting: &'static str, trainer: &Trainer) -> Result<(), Error> {
+    let Some(test) = trainer.test.as_ref().filter(|_| trainer.options.evaluate) else { return Ok(()) };
+    let targets = &test.shape().targets;
+    let evaluator = Evaluator::new(targets, &trainer.network, trainer.options.thresholds());
+    let expected = match evaluator.map(|evaluator| metric.is_told_of(&evaluator.scores())) {
+        None | Some(true) => return Ok(()),
+        Some(_) if matches!(targets, TargetShape::Classes { .. }) => {
+            "`score`, `accuracy`, `precision`, `recall`, `f1`, `mcc` or `auc` where classes are learned"
+        }
+        Some(_) if trainer.network.outputs().count() > 1 => "`score`, or what is told of its first end",
+        Some(_) if trainer.network.wants_targets() => "`score`, `mse`, `mae`, `rmse` or `r2` where numbers are learned",
+        Some(_) => "`score` for what is judged by itself",
+    };
+    Err(Error::BadSetting { setting, expected, found: format!("`{}`", metric.name()) })
 }
 
 /// Makes the folder and tries to write to it, before hours of work depend on it.

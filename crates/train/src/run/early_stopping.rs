@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Scores};
+use super::metric::Metric;
+use crate::Error;
 
 /// When a run ends before its last epoch. Each condition that is set can end it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,43 +38,6 @@ impl Default for EarlyStopping {
             minutes: None,
             invalid_score: true,
             save_best: true,
-        }
-    }
-}
-
-/// What models are compared by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// The loss on the test data: lower is better.
-    #[default]
-    Score,
-    /// The share of examples whose class was told right: higher is better.
-    Accuracy,
-}
-
-impl Metric {
-    /// The name in job files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Score => "score",
-            Metric::Accuracy => "accuracy",
-        }
-    }
-
-    /// What it is for these scores; nothing where they are not of classes.
-    pub fn of(self, scores: &Scores) -> Option<f64> {
-        match self {
-            Metric::Score => Some(scores.score()),
-            Metric::Accuracy => scores.accuracy(),
-        }
-    }
-
-    /// By how much the first is better than the second. NaN is better than nothing.
-    fn gain(self, value: f64, than: f64) -> f64 {
-        match self {
-            Metric::Score => than - value,
-            Metric::Accuracy => value - than,
         }
     }
 }
@@ -172,7 +136,8 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
-    use super::{EarlyStopping, Metric, Standing};
+    use super::{EarlyStopping, Standing};
+    use crate::Metric;
 
     fn verdicts(stopping: EarlyStopping, values: &[f64]) -> (Vec<bool>, Option<usize>, Option<f64>) {
         let mut record = Standing::default();

@@ -78,6 +78,13 @@ pub enum Event {
     },
     /// Where the time of the workers went, at the end of a run whose master was asked for it.
     Statistics(TrainingStatistics),
+    /// Learning rates fall because nothing has improved for a while.
+    RatesLowered {
+        /// Epochs that were completed.
+        epoch: u64,
+        /// What all rates are multiplied by from now on.
+        factor: f64,
+    },
     /// A master waits for workers there.
     Listening {
         /// Where workers join.

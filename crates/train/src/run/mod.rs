@@ -4,17 +4,21 @@
 //!
 //! - `trainer`: what a run is of, and how it goes. `begin`: how it begins, anew or from its checkpoint (`resume`, `checkpoint`).
 //! - `phases`: a job whose layers are pretrained is several runs, one after the other.
-//! - `early_stopping`: when it ends before its last epoch. `halt`: how it is stopped from outside.
-//! - `folder`: for one run at a time. `event`: what it tells. `health`: what went wrong when a loss is no number.
+//! - `early_stopping`: when it ends before its last epoch. `plateau`: when learning rates fall because nothing improves. `halt`: how it is stopped from outside.
+//! - `folder`: for one run at a time. `event`: what it tells. `journal`: what of
+//!   that is written down. `health`: what went wrong when a loss is no number.
 
 mod begin;
 pub(crate) mod checkpoint;
 pub(crate) mod early_stopping;
 pub(crate) mod event;
-mod folder;
+pub(crate) mod folder;
 pub(crate) mod halt;
 pub(crate) mod health;
+pub(crate) mod journal;
+pub(crate) mod metric;
 pub(crate) mod phases;
+pub(crate) mod plateau;
 pub(crate) mod resume;
 pub(crate) mod start_from;
 pub(crate) mod trainer;
@@ -31,6 +35,7 @@ use crate::run::checkpoint::Checkpoints;
 use crate::run::early_stopping::Standing;
 use crate::run::halt::Halt;
 use crate::run::health::{expect_finite, expect_sane};
+use crate::run::plateau::Fallen;
 use crate::run::resume::{Kept, keep};
 use crate::team::feed::Deal;
 use crate::team::{Member, StepsTaken, Stretch, TELL_EVERY, Team};
@@ -66,6 +71,7 @@ pub(crate) struct Run<'a> {
     /// Where checkpoints go; nothing is written if there is no such place.
     pub checkpoints: Option<Checkpoints>,
     pub record: Standing,
+    pub plateau: Fallen,
     /// The best model so far and its scores, where the run comes to the best and not to the last.
     pub best: Option<(ModelFile, Option<Scores>)>,
     /// What the model was last judged to be, after so many steps.
@@ -78,6 +84,11 @@ impl Run<'_> {
     /// Whether `resume` would go on where it is now, or was not long ago.
     pub(crate) fn can_be_resumed(&self) -> bool {
         self.newest().is_some()
+    }
+
+    /// Epochs that are behind it.
+    pub(crate) fn epochs_done(&self) -> u64 {
+        self.progress().epoch
     }
 
     pub(crate) fn go(&mut self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
@@ -331,7 +342,14 @@ impl Run<'_> {
         let network = &self.trainer.network;
         let Member { worker, loader, .. } = &mut self.team.members[0];
         let options = LoaderOptions { share: Share::default(), ..loader.options().clone() };
-        let state = state.unwrap_or(&worker.state);
+        let own;
+        let state = match state {
+            Some(state) => state,
+            None => {
+                own = network.presented(&worker.state, worker.progress);
+                &*own
+            }
+        };
         let thresholds = self.trainer.options.thresholds();
         let scores = evaluate(&mut worker.model, state, network, test.clone(), options, thresholds)?;
         self.judging += began.elapsed();
@@ -348,6 +366,7 @@ impl Run<'_> {
         }
         sane?;
         self.judged = Some((self.progress().iteration, scores.clone()));
+        self.lower_rates(&scores, listener);
         let stopping = self.stopping().copied();
         let metric = stopping.map_or(Metric::Score, |stopping| stopping.metric);
         let Some(value) = metric.of(&scores) else { return Ok(None) };
@@ -363,6 +382,17 @@ impl Run<'_> {
             self.best = comes_to_best.then_some((model, Some(scores)));
         }
         Ok(stopping.and(verdict.ends))
+    }
+
+    /// Lowers the learning rates if nothing has improved for long enough.
+    fn lower_rates(&mut self, scores: &Scores, listener: &mut dyn FnMut(&Event)) {
+        let Some(rule) = self.trainer.options.plateau else { return };
+        let Some(value) = rule.metric.of(scores) else { return };
+        if self.plateau.judge(value, &rule) {
+            let factor = self.plateau.factor();
+            self.team.members.iter_mut().for_each(|member| member.worker.model.scale_rates(factor));
+            listener(&Event::RatesLowered { epoch: self.progress().epoch, factor });
+        }
     }
 
     /// Writes a checkpoint on the way. One that cannot be written is told, and the one before stays until the next attempt.
@@ -396,10 +426,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The model with all that a run needs to go on from it.
+    /// The state with all that a run needs to go on from it.
     fn whole(&self) -> ModelFile {
-        let mut model = self.model();
-        keep(&mut model, &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record }, &self.team.members);
+        let Worker { state, progress, .. } = self.first();
+        let mut model = self.trainer.model_file(self.normaliser.as_ref(), state.clone(), *progress, self.step);
+        keep(
+            &mut model,
+            &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record, plateau: self.plateau },
+            &self.team.members,
+        );
         model
     }
 
@@ -409,7 +444,8 @@ impl Run<'_> {
 
     fn model(&self) -> ModelFile {
         let Worker { state, progress, .. } = self.first();
-        self.trainer.model_file(self.normaliser.as_ref(), state.clone(), *progress, self.step)
+        let presented = self.trainer.network.presented(state, *progress).into_owned();
+        self.trainer.model_file(self.normaliser.as_ref(), presented, *progress, self.step)
     }
 
     fn kept(&self) -> String {

@@ -61,6 +61,14 @@ impl PhasedTrainer {
         Ok(self)
     }
 
+    /// The same, stopped from outside by this one.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: &Stop) -> Self {
+        self.stop = stop.clone();
+        self.phases.iter_mut().for_each(|(_, trainer)| trainer.stop = stop.clone());
+        self
+    }
+
     /// What its first phase begins with.
     pub fn first_state(&self) -> State {
         self.phases[0].1.first_state()

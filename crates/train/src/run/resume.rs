@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::run::early_stopping::Standing;
+use crate::run::plateau::Fallen;
 use crate::team::Member;
 use crate::team::Memory;
-use crate::{Error, TrainOptions};
+use crate::{ClassWeights, Error, TrainOptions};
 
 /// What is kept of a run as a whole.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub(crate) struct Kept {
     /// The time that it took so far.
     pub seconds: f64,
     pub record: Standing,
+    /// How far learning rates have fallen because nothing improved.
+    #[serde(default)]
+    pub plateau: Fallen,
 }
 
 /// Adds what a run needs to go on to the model that it is saved with.
@@ -94,6 +98,7 @@ pub(crate) struct DataKey {
 impl DataKey {
     pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Result<Self, Error> {
         let TrainOptions { shuffle, by_length, seed, normaliser, class_weights, .. } = options.clone();
+        let class_weights = ClassWeights::each(class_weights.as_ref());
         let (examples, batch) = (source.examples(), options.step_examples());
         let fingerprint = match source.order() {
             Order::Sequential => None,

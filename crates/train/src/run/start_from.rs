@@ -85,6 +85,11 @@ fn same_updater(ours: &Network, theirs: &Network) -> Result<(), Error> {
     let slots = |network: &Network| -> Vec<Vec<&'static str>> {
         network.segments().segments().iter().map(|segment| segment.updater.slots().to_vec()).collect()
     };
+    let has_mean = |network: &Network| network.config().moving_average.is_some();
+    if has_mean(ours) != has_mean(theirs) {
+        let tell = |has| if has { "a `moving_average`" } else { "no `moving_average`" };
+        return Err(Error::OtherModel { expected: tell(has_mean(ours)).into(), found: tell(has_mean(theirs)).into() });
+    }
     let (ours, theirs) = (slots(ours), slots(theirs));
     match ours.iter().zip(&theirs).find(|(own, other)| own != other) {
         None if ours.len() == theirs.len() => Ok(()),

@@ -11,7 +11,7 @@ use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
 use crate::run::start_from::Begins;
 use crate::transfer::Transferred;
-use crate::{Error, Event, Mode, Scores, Stop, TrainOptions, evaluate};
+use crate::{Error, Evaluator, Event, Journal, Metric, Mode, Scores, Stop, TrainOptions, evaluate};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -74,6 +74,8 @@ impl Trainer {
             let (found, expected) = ("no examples".into(), "at least one".into());
             return Err(Error::Misfit { what: "training", found, expected });
         }
+        let mut options = options;
+        options.class_weights = options.class_weights.map(|weights| weights.settled(&*train)).transpose()?;
         let data = DataKey::of(&options, &*train)?;
         let (registry, stop) = (Registry::default(), Stop::default());
         Ok(Self {
@@ -207,11 +209,14 @@ impl Trainer {
     pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
         let mut resumable = false;
         self.warn(listener);
+        let mut journal = None;
         let outcome = Run::begin(self).and_then(|mut run| {
-            let outcome = run.go(listener);
+            journal = self.journal(run.epochs_done());
+            let outcome = run.go(&mut |event| told(event, journal.as_mut(), listener));
             resumable = run.can_be_resumed();
             outcome
         });
+        let listener = &mut |event: &Event| told(event, journal.as_mut(), listener);
         match &outcome {
             Err(error) => listener(&Event::Failed { error: error.to_string(), resumable }),
             Ok(Outcome { stopped: true, .. }) => {
@@ -222,6 +227,22 @@ impl Trainer {
         outcome
     }
 
+    /// What it writes down beside its model, behind so many epochs; nothing without a folder.
+    fn journal(&self, epochs_done: u64) -> Option<Journal> {
+        let folder = self.options.output.as_deref()?;
+        Some(Journal::begin(folder, self.told_metrics(), epochs_done))
+    }
+
+    /// What of its test data is told.
+    pub fn told_metrics(&self) -> Vec<Metric> {
+        let test = self.test.as_ref().filter(|_| self.options.evaluate);
+        let evaluator = test
+            .and_then(|test| Evaluator::new(&test.shape().targets, &self.network, self.options.thresholds()))
+            .map(Evaluator::scores);
+        let Some(scores) = evaluator else { return Vec::new() };
+        Metric::ALL.into_iter().filter(|metric| metric.is_told_of(&scores)).collect()
+    }
+
     /// Keeps other runs out of its folder.
     pub(crate) fn take(&self, folder: &Path) -> Result<Arc<Lock>, Error> {
         self.lock.clone().map_or_else(|| Lock::take(folder).map(Arc::new), Ok)
@@ -230,6 +251,14 @@ impl Trainer {
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.options.output.as_ref().map(|folder| folder.join(name))
     }
+}
+
+/// Writes an event down and tells it.
+fn told(event: &Event, journal: Option<&mut Journal>, listener: &mut dyn FnMut(&Event)) {
+    if let Some(message) = journal.and_then(|journal| journal.tell(event)) {
+        listener(&Event::Warning { message });
+    }
+    listener(event);
 }
 
 /// Whether a source has what a network takes.

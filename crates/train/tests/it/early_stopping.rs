@@ -252,6 +252,7 @@ fn the_last_checkpoints_and_the_best_are_kept_and_older_ones_go() {
     let names = || {
         let entries = std::fs::read_dir(folder.path()).expect("a folder").flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().expect("plain names")).collect();
+        names.retain(|name| name.ends_with(".safetensors"));
         names.sort();
         names
     };

@@ -1,5 +1,6 @@
 //! The crate from outside, one file for each thing that it does.
 
+mod accumulation;
 mod custom;
 mod deal;
 mod dump;

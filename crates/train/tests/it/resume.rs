@@ -6,7 +6,7 @@ use std::sync::Arc;
 use paceline_data::{OpenOptions, Source, Subset, open};
 use paceline_nn::config::{BatchNorm, Conv2d, Dense, Dropout, NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, ModelFile, Network, Updater};
-use paceline_train::{CheckpointOptions, Event, Stop, TrainOptions, Trainer};
+use paceline_train::{CheckpointOptions, ClassWeights, Event, Stop, TrainOptions, Trainer};
 
 const BATCH: usize = 30;
 /// 200 examples: six batches of 30 and one of 20.
@@ -168,5 +168,8 @@ fn a_checkpoint_of_other_data_is_refused_with_both_values() {
         assert!(matches!(last, Some(Event::Failed { resumable: false, .. })), "{last:?}");
     };
     refused(|options| options.batch = 31, "its `data.batch` is 30, the job's is 31");
-    refused(|options| options.class_weights = Some(vec![1.0; 10]), "its `data.class_weights` is null");
+    refused(
+        |options| options.class_weights = Some(ClassWeights::Each(vec![1.0; 10])),
+        "its `data.class_weights` is null",
+    );
 }

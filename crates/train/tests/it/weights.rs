@@ -6,7 +6,7 @@ use paceline_data::{Arrays, ExampleShape, OpenOptions, Source, TargetShape, open
 use paceline_model::Targets;
 use paceline_nn::config::{NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, Network, Updater};
-use paceline_train::{Event, IfFound, Job, TrainOptions, Trainer};
+use paceline_train::{ClassWeights, Event, IfFound, Job, TrainOptions, Trainer};
 
 /// Six examples of class 0 and two of class 1 that all look alike: what is learned is how often a class comes.
 fn lopsided() -> Arc<dyn Source> {
@@ -17,7 +17,7 @@ fn lopsided() -> Arc<dyn Source> {
 }
 
 /// The loss of the first epoch and the probability of class 1 after many.
-fn learned(class_weights: Option<Vec<f32>>) -> (f64, f64) {
+fn learned(class_weights: Option<ClassWeights>) -> (f64, f64) {
     let config = NetworkConfig::feed_forward(1)
         .updater(Updater::sgd(0.5))
         .weight_init(paceline_nn::WeightInit::Zero)
@@ -43,10 +43,13 @@ fn class_weights_say_what_an_example_counts() {
     assert!((first - 2f64.ln()).abs() < 1e-6, "{first}");
     assert!((share - 2.0 / 8.0).abs() < 1e-3, "{share}");
     // Two examples that count three times are as many as six: the weighted mean of the loss stays ln 2.
-    let (first, share) = learned(Some(vec![1.0, 3.0]));
+    let balanced = learned(Some(ClassWeights::BALANCED));
+    let (first, share) = learned(Some(ClassWeights::Each(vec![1.0, 3.0])));
+    // 8 / (2 · 6) and 8 / (2 · 2), which is the same up to a factor that the mean takes out.
+    assert!((balanced.0 - first).abs() < 1e-6 && (balanced.1 - share).abs() < 1e-6, "{balanced:?}");
     assert!((first - 2f64.ln()).abs() < 1e-6, "{first}");
     assert!((share - 0.5).abs() < 1e-3, "{share}");
-    let (_, share) = learned(Some(vec![1.0, 0.0]));
+    let (_, share) = learned(Some(ClassWeights::Each(vec![1.0, 0.0])));
     assert!(share < 0.02, "a class that counts nothing is not learned: {share}");
 }
 
@@ -61,6 +64,7 @@ fn class_weights_change_the_loss_by_the_weighted_mean() {
             .bias_init(0.0)
             .seed(5)
             .layer(Output::new(2, Loss::CrossEntropy).activation(Activation::Softmax));
+        let class_weights = Some(ClassWeights::Each(class_weights));
         let options = TrainOptions { batch: 3, class_weights, ..TrainOptions::default() };
         let trainer = Trainer::new(Network::new(config).expect("a network"), lopsided(), options).expect("they fit");
         trainer
@@ -72,17 +76,17 @@ fn class_weights_change_the_loss_by_the_weighted_mean() {
             .expect("a run");
         losses[0]
     };
-    let (only_first, only_second) = (loss(Some(vec![1.0, 0.0])), loss(Some(vec![0.0, 1.0])));
+    let (only_first, only_second) = (loss(vec![1.0, 0.0]), loss(vec![0.0, 1.0]));
     assert!((only_first - only_second).abs() > 1e-3, "the classes do not differ: {only_first}, {only_second}");
     let expected = (6.0 * 0.5 * only_first + 2.0 * 4.0 * only_second) / (6.0 * 0.5 + 2.0 * 4.0);
-    let found = loss(Some(vec![0.5, 4.0]));
+    let found = loss(vec![0.5, 4.0]);
     assert!((found - expected).abs() < 1e-6, "expected {expected}, found {found}");
 }
 
 #[test]
 fn class_weights_of_another_number_are_refused() {
     let config = NetworkConfig::feed_forward(1).layer(Output::new(2, Loss::CrossEntropy));
-    let options = TrainOptions { class_weights: Some(vec![1.0]), ..TrainOptions::default() };
+    let options = TrainOptions { class_weights: Some(ClassWeights::Each(vec![1.0])), ..TrainOptions::default() };
     let trainer = Trainer::new(Network::new(config).expect("a network"), lopsided(), options).expect("they fit");
     let error = trainer.run(&mut |_| {}).expect_err("one weight for two classes").to_string();
     assert!(error.contains("`class_weights` is [1.0], but must be 2 finite numbers"), "{error}");

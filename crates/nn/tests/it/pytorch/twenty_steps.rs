@@ -27,14 +27,24 @@ enum Entry {
 
 #[test]
 fn twenty_steps_from_our_file_agree_with_pytorch() {
+    steps_agree("twenty-steps/run.json", None, 20);
+}
+
+/// Batches of 16, of which five go through the network at once: each part has the batch norm of its own.
+#[test]
+fn accumulated_gradients_agree_with_those_of_pytorch() {
+    steps_agree("twenty-steps/accumulated.json", Some(5), 12);
+}
+
+fn steps_agree(file: &str, micro_batch: Option<usize>, count: usize) {
     let network = network();
-    let entries: Vec<Entry> = read("twenty-steps/run.json");
+    let entries: Vec<Entry> = read(file);
     let [Entry::Data { features, classes }, steps @ .., Entry::End { parameters, running }] = &entries[..] else {
         panic!("the fixture starts with the data and ends with the parameters");
     };
-    assert_eq!(steps.len(), 20);
+    assert_eq!(steps.len(), count);
     for instructions in Instructions::available() {
-        let mut engine = Engine::with_instructions(network.clone(), instructions);
+        let mut engine = Engine::with_instructions(network.clone(), instructions).micro_batch(micro_batch);
         let mut state = engine.initial_state();
         for (step, entry) in steps.iter().enumerate() {
             let Entry::Step { epoch, indices, loss: expected } = entry else { panic!("entry {step} is no step") };

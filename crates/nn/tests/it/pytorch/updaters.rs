@@ -1,4 +1,5 @@
-//! Ten steps of every updater over given gradients: alone, with decay, with normalisations and with schedules.
+//! Ten steps of every updater over given gradients: alone, with decay, with normalisations, with schedules, and a mean of what they
+//! come to.
 
 use std::collections::BTreeSet;
 
@@ -40,11 +41,15 @@ fn updaters_agree_with_pytorch() {
             let all = 0..start.len();
             engine.update(&mut state, all.clone(), *examples, Progress { iteration: step as u64, epoch: 0 });
             engine.apply(&mut state, all);
-            let found: Vec<f64> = state.parameters.iter().map(|v| f64::from(*v)).collect();
+            let presented = engine.network().presented(&state, Progress { iteration: step as u64 + 1, epoch: 0 });
+            let found: Vec<f64> = presented.parameters.iter().map(|v| f64::from(*v)).collect();
             let what = format!("{settings}: parameters after step {step}");
             close(&found, expected, root_mean_square(expected), TOLERANCE, &what);
         }
     }
+    let has_mean =
+        |run: &&Entry| matches!(run, Entry::Run { settings, .. } if settings.get("moving_average").is_some());
+    assert_eq!(runs.iter().filter(has_mean).count(), 2);
     // What is missing is what PyTorch has not: `adabelief` and `noop`.
     let compared =
         ["adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lamb", "nadam", "nesterovs", "rmsprop", "sgd"];

@@ -1,0 +1,103 @@
+//! A table of text and numbers that is written row by row: CSV, or Parquet where that is built in.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::failure::Misuse;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    #[cfg(feature = "shards")]
+    Parquet,
+}
+
+impl Format {
+    /// By the ending of a file name; `-` is CSV.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        let is = |ending: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending));
+        if path == Path::new("-") || is("csv") {
+            return Ok(Self::Csv);
+        }
+        #[cfg(feature = "shards")]
+        if is("parquet") {
+            return Ok(Self::Parquet);
+        }
+        let message = match is("parquet") {
+            true => {
+                "this program was built without Parquet (the feature `shards`): expected a name that ends in `.csv`"
+            }
+            false => "expected a name that ends in `.csv` or `.parquet`, or `-` for standard output",
+        };
+        Err(Misuse(format!("`--output {}`: {message}", path.display())).into())
+    }
+}
+
+/// A table under way.
+pub(crate) enum Sheet<'a> {
+    Csv(Box<csv::Writer<&'a mut (dyn Write + Send)>>),
+    #[cfg(feature = "shards")]
+    Parquet(Box<paceline::data::ParquetWriter<&'a mut (dyn Write + Send)>>),
+}
+
+impl<'a> Sheet<'a> {
+    /// A table whose first columns are text, and whose others are numbers.
+    pub(crate) fn new(
+        format: Format,
+        out: &'a mut (dyn Write + Send),
+        text: &[String],
+        numbers: &[String],
+    ) -> Result<Self> {
+        match format {
+            Format::Csv => {
+                let mut writer = csv::Writer::from_writer(out);
+                writer.write_record(text.iter().chain(numbers))?;
+                Ok(Self::Csv(Box::new(writer)))
+            }
+            #[cfg(feature = "shards")]
+            Format::Parquet => {
+                let writer = paceline::data::ParquetWriter::new(out, text, numbers)?;
+                Ok(Self::Parquet(Box::new(writer)))
+            }
+        }
+    }
+
+    /// Adds a row; one without numbers has empty cells for them.
+    pub(crate) fn row(&mut self, text: &[String], numbers: Option<&[f32]>, columns: usize) -> Result<()> {
+        match self {
+            Self::Csv(writer) => {
+                for cell in text {
+                    writer.write_field(cell)?;
+                }
+                match numbers {
+                    Some(numbers) => {
+                        for number in numbers {
+                            writer.write_field(number.to_string())?;
+                        }
+                    }
+                    None => {
+                        for _ in 0..columns {
+                            writer.write_field("")?;
+                        }
+                    }
+                }
+                writer.write_record(None::<&[u8]>)?;
+            }
+            #[cfg(feature = "shards")]
+            Self::Parquet(writer) => writer.row(text, numbers)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<()> {
+        match self {
+            Self::Csv(mut writer) => writer.flush()?,
+            #[cfg(feature = "shards")]
+            Self::Parquet(writer) => writer.finish()?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! What people look for on their first day: shapes from the data, a look before the run, folds, and what a run leaves behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::paceline::run;
+
+/// Ninety rows of two numbers and a word that tell three kinds apart, five rows of each garden.
+fn garden(folder: &Path) {
+    let mut table = String::from("garden,length,colour,width,kind\n");
+    for row in 0..90 {
+        let (kind, colour) = [("alba", "white"), ("rubra", "red"), ("sylva", "white")][row % 3];
+        let off = (row * 7 % 11) as f64 / 10.0;
+        table += &format!("g{},{:.2},{colour},{:.2},{kind}\n", row / 5, (row % 3) as f64 * 2.0 + off, 2.0 - off);
+    }
+    fs::write(folder.join("garden.csv"), table).expect("written");
+    let job = r#"
+        [data]
+        train      = "csv:garden.csv?label=kind&drop=garden"
+        test_share = 0.3
+        batch      = 8
+        [network]
+        input   = "auto"
+        updater = { adam = { learning_rate = 0.02 } }
+        layers  = [{ dense = { units = 8, activation = "tanh" } }, { output = { units = "auto", activation = "softmax" } }]
+        [train]
+        epochs = 6
+    "#;
+    fs::write(folder.join("garden.toml"), job).expect("written");
+}
+
+#[test]
+fn the_data_says_what_goes_in_and_comes_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    run(folder.path(), &["train", "garden.toml", "--output", "auto", "--events", "none"]).done();
+    let said = ["network.input={ feed_forward = 4 }", "network.layers.1.output.units=3"];
+    let stated = ["train", "garden.toml", "--output", "stated", "--events", "none", "--set", said[0], "--set", said[1]];
+    run(folder.path(), &stated).done();
+    let model = |name: &str| fs::read(folder.path().join(name).join("model.safetensors")).expect("a model");
+    assert!(model("auto") == model("stated"), "the same bytes");
+    let unlabelled = "data.train=csv:garden.csv?drop=garden,kind";
+    run(folder.path(), &["train", "garden.toml", "--set", unlabelled]).refused(2, &["`units`", "no targets"]);
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_and_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let before = crate::paceline::tree(folder.path());
+    let said = run(folder.path(), &["train", "garden.toml", "--dry-run"]).done();
+    // 4 · 8 + 8 and 8 · 3 + 3 parameters; 63 rows to learn from are eight steps.
+    for part in
+        ["dense", "40", "27", "67", "63 examples of 4", "judged on 27", "48 steps", "loss 1.", "nothing was trained"]
+    {
+        assert!(said.output.contains(part), "`{part}` is not in {}", said.output);
+    }
+    let said = run(folder.path(), &["train", "garden.toml", "--dry-run", "--events", "json"]).done();
+    let told: Value = serde_json::from_str(&said.output).expect("JSON");
+    assert_eq!((&told["parameters"], &told["steps_per_epoch"]), (&67.into(), &8.into()));
+    let wrong = ["train", "garden.toml", "--dry-run", "--set", "network.layers.0.dense.units=0"];
+    run(folder.path(), &wrong).refused(2, &["`units`"]);
+    assert!(crate::paceline::tree(folder.path()) == before, "nothing is written");
+}
+
+/// The columns of a CSV file without quotes, by name.
+fn column(path: &Path, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("a file");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let header = lines.next().expect("a header");
+    let at = header.iter().position(|found| *found == name).unwrap_or_else(|| panic!("`{name}` is not in {header:?}"));
+    lines.map(|cells| cells[at].to_owned()).collect()
+}
+
+#[test]
+fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let job = ["train", "garden.toml", "--cv", "4", "--output", "cv"];
+    let said = run(folder.path(), &[&job[..], &["--events", "json", "--set", "data.stratified=true"]].concat()).done();
+    let events = said.events();
+    assert_eq!(events.iter().filter(|event| event["event"] == "fold").count(), 4);
+    let told = events.last().expect("events");
+    assert_eq!(told["event"], "cross_validated");
+    let mean = told["summary"][1]["mean"].as_f64().expect("a mean");
+    assert_eq!(told["summary"][1]["metric"], "accuracy");
+    let at = folder.path().join("cv/out-of-fold.csv");
+    let examples: Vec<String> = (0..90).map(|example: u32| example.to_string()).collect();
+    assert_eq!(column(&at, "example"), examples);
+    let [folds, targets, predictions] = ["fold", "target", "prediction"].map(|name| column(&at, name));
+    for fold in ["1", "2", "3", "4"] {
+        let of_kind = |kind: &str| (0..90).filter(|row| folds[*row] == fold && targets[*row] == kind).count();
+        assert!(["alba", "rubra", "sylva"].iter().all(|kind| [7, 8].contains(&of_kind(kind))), "fold {fold}");
+    }
+    // The mean over the folds of what the rows say is the mean that is told.
+    let share = |fold: &str| {
+        let rows: Vec<usize> = (0..90).filter(|row| folds[*row] == fold).collect();
+        rows.iter().filter(|row| targets[**row] == predictions[**row]).count() as f64 / rows.len() as f64
+    };
+    let by_hand = ["1", "2", "3", "4"].map(share).iter().sum::<f64>() / 4.0;
+    assert!((mean - by_hand).abs() < 1e-12, "{mean} and {by_hand}");
+    // The model of a fold is the one of a run over the rest, to the bit: here over a table without the rows of the first fold.
+    let text = fs::read_to_string(folder.path().join("garden.csv")).expect("a table");
+    let kept = |wanted: bool| {
+        let rows = text
+            .lines()
+            .skip(1)
+            .zip(&folds)
+            .filter(|(_, fold)| (*fold == "1") == wanted)
+            .map(|(row, _)| format!("{row}\n"));
+        format!("{}\n{}", text.lines().next().expect("a header"), rows.collect::<String>())
+    };
+    fs::write(folder.path().join("rest.csv"), kept(false)).expect("written");
+    let job_file = fs::read_to_string(folder.path().join("garden.toml")).expect("a job");
+    fs::write(folder.path().join("rest.toml"), job_file.replace("test_share = 0.3", "")).expect("written");
+    let rest = "data.train=csv:rest.csv?label=kind&drop=garden";
+    run(folder.path(), &["train", "rest.toml", "--output", "rest", "--events", "none", "--set", rest]).done();
+    let parameters = |name: &str| {
+        let path = folder.path().join(name).join("model.safetensors");
+        let model = paceline_train::SavedModel::load(&path).expect("a model");
+        (model.normaliser, model.file.state.parameters)
+    };
+    assert_eq!(parameters("rest"), parameters("cv/fold-1"));
+    // What is there is not replaced without a word, and goes on where it was interrupted.
+    run(folder.path(), &job).refused(1, &["cv/fold-1", "--cv 4", "--resume"]);
+    fs::remove_dir_all(folder.path().join("cv/fold-3")).expect("removed");
+    let again = [&job[..], &["--events", "none", "--resume", "--set", "data.stratified=true"]].concat();
+    let before = fs::read(&at).expect("a table");
+    run(folder.path(), &again).done();
+    assert!(fs::read(&at).expect("a table") == before, "the same folds, and the same models");
+}
+
+#[test]
+fn gardens_stay_together_in_folds_and_shares() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let grouped = "data.train=csv:garden.csv?label=kind&group=garden";
+    run(folder.path(), &["train", "garden.toml", "--cv", "3", "--output", "cv", "--events", "none", "--set", grouped])
+        .done();
+    let folds = column(&folder.path().join("cv/out-of-fold.csv"), "fold");
+    for garden in folds.chunks(5) {
+        assert_eq!(garden.iter().collect::<BTreeSet<_>>().len(), 1, "{folds:?}");
+    }
+    let both = ["train", "garden.toml", "--set", grouped, "--set", "data.stratified=true"];
+    run(folder.path(), &both).refused(2, &["`data.stratified`", "`group`"]);
+    let many = ["train", "garden.toml", "--cv", "19", "--set", grouped];
+    run(folder.path(), &many).refused(2, &["at most 18", "groups"]);
+}
+
+#[test]
+fn a_run_leaves_its_epochs_a_log_and_pictures_and_a_resume_goes_on_with_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let train = |output: &str, more: &[&str]| {
+        run(folder.path(), &[&["train", "garden.toml", "--output", output, "--events", "none"], more].concat()).done();
+    };
+    train("whole", &[]);
+    train("cut", &["--set", "train.epochs=4"]);
+    train("cut", &["--resume"]);
+    let of = |run: &str, name: &str| column(&folder.path().join(run).join("epochs.csv"), name);
+    let epochs: Vec<String> = (1..=6).map(|epoch: u32| epoch.to_string()).collect();
+    for run in ["whole", "cut"] {
+        assert_eq!(of(run, "epoch"), epochs, "{run}");
+        let log = fs::read_to_string(folder.path().join(run).join("log.jsonl")).expect("a log");
+        let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(events.iter().filter(|event| event["event"] == "epoch").count(), 6);
+        assert_eq!(events.last().expect("events")["event"], "finished");
+        assert!(events.iter().all(|event| event["time"].as_f64().is_some_and(|time| time > 1.7e9)));
+        let curves = fs::read_to_string(folder.path().join(run).join("curves.svg")).expect("a picture");
+        assert!(curves.contains("Accuracy on the test data") && curves.matches("<circle").count() == 18, "{curves}");
+        let confusion = fs::read_to_string(folder.path().join(run).join("confusion.svg")).expect("a picture");
+        assert!(confusion.contains(">sylva<"));
+    }
+    for name in ["loss", "score", "accuracy", "f1", "auc"] {
+        assert_eq!(of("whole", name), of("cut", name), "{name}");
+    }
+    // A run that replaces another one begins all of it anew.
+    train("whole", &["--overwrite", "--set", "train.epochs=2", "--set", "train.evaluate=false"]);
+    assert_eq!(of("whole", "epoch"), ["1", "2"]);
+    assert!(!folder.path().join("whole/confusion.svg").exists());
+}

@@ -1,0 +1,75 @@
+//! What a job leaves to its data: the shape of what goes in, and how many outputs there are.
+
+use paceline_data::{ExampleShape, TargetShape};
+use paceline_nn::InputType;
+use paceline_nn::config::{LayerConfig, NetworkConfig};
+use serde_json::{Value, json};
+
+use crate::Error;
+
+/// The word for it in a job file.
+const AUTO: &str = "auto";
+
+/// What of a network is not known before its data is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Auto {
+    input: bool,
+    /// The layers whose `units` are as many as there are classes or targets.
+    units: Vec<usize>,
+}
+
+impl Auto {
+    /// Takes the words out of a description, and puts something in their place that can be read.
+    pub(crate) fn take(network: &mut Value) -> Self {
+        let mut auto = Self::default();
+        if network.get("input").is_some_and(|input| input == AUTO) {
+            network["input"] = json!({ "feed_forward": 1 });
+            auto.input = true;
+        }
+        for (index, layer) in network.get_mut("layers").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+        {
+            let units = layer.get_mut("output").and_then(|output| output.get_mut("units"));
+            if let Some(units) = units.filter(|units| **units == AUTO) {
+                *units = json!(1);
+                auto.units.push(index);
+            }
+        }
+        auto
+    }
+
+    /// Whether nothing is left to the data.
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The network for examples of this shape.
+    pub(crate) fn settle(&self, mut network: NetworkConfig, shape: &ExampleShape) -> Result<NetworkConfig, Error> {
+        let bad = |setting, expected, found| Err(Error::BadSetting { setting, expected, found });
+        if let (true, [input]) = (self.input, &mut network.inputs[..]) {
+            input.kind = match shape.features[..] {
+                [count] => InputType::FeedForward(count),
+                [steps, features] => InputType::Sequence([steps, features]),
+                [height, width, channels] => InputType::Image([height, width, channels]),
+                [depth, height, width, channels] => InputType::Volume([depth, height, width, channels]),
+                _ => {
+                    let expected = "the shape of an example, where data is not a row, a sequence, an image or a volume";
+                    return bad("network.input", expected, format!("`auto` for {:?}", shape.features));
+                }
+            };
+        }
+        for index in &self.units {
+            let count = match &shape.targets {
+                TargetShape::Classes { names } => names.len(),
+                TargetShape::Values { names } => names.len(),
+                TargetShape::None => {
+                    let expected = "a number, where the data has no targets: name the label column";
+                    return bad("units", expected, "`auto`".into());
+                }
+            };
+            if let LayerConfig::Output(output) = &mut network.layers[*index] {
+                output.units = count;
+            }
+        }
+        Ok(network)
+    }
+}

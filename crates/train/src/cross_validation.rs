@@ -1,0 +1,197 @@
+//! A job trained again and again, each time judged on another part of its data.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use paceline_data::{OpenOptions, Source, TargetShape, open};
+use paceline_model::{Batch, Targets};
+use serde::Serialize;
+
+use crate::job::DataConfig;
+use crate::run::checkpoint::Checkpoints;
+use crate::run::folder::expect_free;
+use crate::{Error, Event, IfFound, Job, Metric, SavedModel, Scores, Stop};
+
+/// What a cross-validation came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct CrossValidation {
+    /// How good the model of each fold is on the examples that it has not seen.
+    pub folds: Vec<Scores>,
+    /// Every figure over the folds.
+    pub summary: Vec<Summary>,
+    #[serde(skip)]
+    told: Told,
+}
+
+/// One figure over all folds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Which.
+    pub metric: Metric,
+    /// Its mean.
+    pub mean: f64,
+    /// Its standard deviation, of these folds and not of a sample.
+    pub deviation: f64,
+}
+
+/// What was told of every example by the model that has not seen it.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    names: Vec<String>,
+    is_of_classes: bool,
+    /// By example: the fold from 1, and what came out.
+    rows: Vec<(usize, Vec<f32>)>,
+}
+
+/// What is known of a fold while it is trained: its number from 1, and an event.
+pub type FoldListener<'a> = dyn FnMut(usize, &Event) + 'a;
+
+impl Job {
+    /// Trains it once for each of so many folds of its training data, which fall as the job's seed, classes or groups say, and judges each
+    /// model on its fold. Each fold is a run in a folder of its own, `fold-1` and so on. None if it was stopped.
+    pub fn cross_validate(
+        &self,
+        folds: usize,
+        (output, found): (Option<&Path>, IfFound),
+        options: &OpenOptions,
+        stop: &Stop,
+        listener: &mut FoldListener<'_>,
+    ) -> Result<Option<CrossValidation>, Error> {
+        let source = open(&self.data.train, options)?;
+        if folds < 2 || folds > source.examples() {
+            let expected = "at least 2 folds, and not more than there are examples";
+            return Err(Error::BadSetting { setting: "folds", expected, found: folds.to_string() });
+        }
+        let parts = self.division(source.clone(), options)?.folds(folds)?;
+        let folder = |number: usize| output.map(|output| output.join(format!("fold-{number}")));
+        if found == IfFound::Refuse {
+            (1..=folds).filter_map(folder).try_for_each(|folder| expect_free(&folder))?;
+        }
+        let (mut scores, mut told) = (Vec::with_capacity(folds), Told::default());
+        told.rows = vec![(0, Vec::new()); source.examples()];
+        for (number, (learned, judged)) in (1..).zip(parts) {
+            let mut options = options.clone();
+            options.given.insert("learned".into(), learned);
+            options.given.insert("judged".into(), judged.clone());
+            let mut job = Self {
+                data: DataConfig {
+                    train: "given:learned".into(),
+                    test: Some("given:judged".into()),
+                    test_share: None,
+                    stratified: false,
+                },
+                ..self.clone()
+            };
+            job.options.evaluate = true;
+            let folder = folder(number);
+            // A fold whose turn had not come has nothing to go on from.
+            let has_begun = folder.as_ref().is_some_and(|folder| Checkpoints::newest_in(folder).exists());
+            let found = if found == IfFound::Resume && !has_begun { IfFound::Refuse } else { found };
+            let trainer = job.phased(folder, found, &options)?.stopped_by(stop);
+            let outcome = trainer.run(&mut |event| listener(number, event))?;
+            if outcome.stopped {
+                return Ok(None);
+            }
+            scores.push(outcome.scores.ok_or(Error::NothingToJudge)?);
+            told.add(number, SavedModel::new(outcome.model)?, judged)?;
+        }
+        let summary = Metric::ALL.into_iter().filter_map(|metric| Summary::of(metric, &scores)).collect();
+        Ok(Some(CrossValidation { folds: scores, summary, told }))
+    }
+}
+
+impl Summary {
+    fn of(metric: Metric, folds: &[Scores]) -> Option<Self> {
+        let values: Vec<f64> = folds.iter().map(|scores| metric.of(scores)).collect::<Option<_>>()?;
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+        Some(Self { metric, mean, deviation })
+    }
+}
+
+impl Told {
+    fn add(&mut self, fold: usize, mut model: SavedModel, judged: Arc<dyn Source>) -> Result<(), Error> {
+        (self.names, self.is_of_classes) = (model.output_names(), model.predicts_classes());
+        let width = model.file.network.output().len();
+        model.predict(judged, AT_A_TIME, |batch, outputs| {
+            for (index, row) in batch.indices.iter().zip(outputs.chunks_exact(width)) {
+                // One output tells two classes apart.
+                let pair = self.is_of_classes && width == 1;
+                let row = if pair { vec![1.0 - row[0], row[0]] } else { row.to_vec() };
+                self.rows[*index as usize] = (fold, row);
+            }
+            Ok::<(), Error>(())
+        })
+    }
+}
+
+/// Examples that are predicted, and written, at a time.
+const AT_A_TIME: usize = 256;
+
+impl CrossValidation {
+    /// Writes the figures as `cross-validation.json`, and what was told of every example as `out-of-fold.csv`: its number from 0, its fold,
+    /// what it is, and what the model that has not seen it says. `job` is the job that it is of.
+    pub fn save(&self, job: &Job, options: &OpenOptions, folder: &Path) -> Result<(), Error> {
+        let fail = |source| Error::Output { path: folder.to_owned(), source };
+        let json = serde_json::to_string_pretty(self).expect("names and numbers can be written");
+        std::fs::write(folder.join("cross-validation.json"), json + "\n").map_err(fail)?;
+        let path = folder.join("out-of-fold.csv");
+        let unwritten = |error: csv::Error| Error::Output { path: path.clone(), source: std::io::Error::other(error) };
+        let mut writer = csv::Writer::from_path(&path).map_err(unwritten)?;
+        let source = open(&job.data.train, options)?;
+        let targets = &source.shape().targets;
+        let mut header: Vec<String> = vec!["example".into(), "fold".into()];
+        match targets {
+            TargetShape::None => {}
+            TargetShape::Classes { .. } => header.push("target".into()),
+            TargetShape::Values { names } => header.extend(names.iter().map(|name| format!("target of {name}"))),
+        }
+        header.extend(self.told.is_of_classes.then(|| "prediction".into()));
+        header.extend(self.told.names.iter().map(|name| format!("output of {name}")));
+        writer.write_record(&header).map_err(unwritten)?;
+        let mut batch = Batch::empty();
+        for start in (0..self.told.rows.len()).step_by(AT_A_TIME) {
+            let indices: Vec<u64> = (start..self.told.rows.len().min(start + AT_A_TIME)).map(|at| at as u64).collect();
+            source.read(&indices, &mut batch)?;
+            for (row, index) in indices.iter().enumerate() {
+                let (fold, outputs) = &self.told.rows[*index as usize];
+                let mut cells = vec![index.to_string(), fold.to_string()];
+                match (&batch.targets, targets) {
+                    (Targets::Classes(classes), TargetShape::Classes { names }) => {
+                        cells.push(names[classes[row] as usize].clone());
+                    }
+                    (Targets::Values { width, values }, _) => {
+                        cells.extend(values[row * width..(row + 1) * width].iter().map(f32::to_string));
+                    }
+                    _ => {}
+                }
+                if self.told.is_of_classes {
+                    let most = |best, at| if outputs[at] > outputs[best] { at } else { best };
+                    cells.push(self.told.names[(0..outputs.len()).reduce(most).unwrap_or(0)].clone());
+                }
+                cells.extend(outputs.iter().map(f32::to_string));
+                writer.write_record(&cells).map_err(unwritten)?;
+            }
+        }
+        writer.flush().map_err(|source| Error::Output { path: path.clone(), source })
+    }
+}
+
+impl fmt::Display for CrossValidation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<10}", "fold")?;
+        self.summary.iter().try_for_each(|summary| write!(f, "{:>12}", summary.metric.name()))?;
+        for (number, scores) in (1..).zip(&self.folds) {
+            write!(f, "\n{number:<10}")?;
+            for summary in &self.summary {
+                write!(f, "{:>12.5}", summary.metric.of(scores).unwrap_or(f64::NAN))?;
+            }
+        }
+        write!(f, "\n{:<10}", "mean")?;
+        self.summary.iter().try_for_each(|summary| write!(f, "{:>12.5}", summary.mean))?;
+        write!(f, "\n{:<10}", "deviation")?;
+        self.summary.iter().try_for_each(|summary| write!(f, "{:>12.5}", summary.deviation))
+    }
+}

@@ -1,0 +1,209 @@
+//! What a run leaves beside its model for people to look at: `epochs.csv`, `log.jsonl`, and pictures of both.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::picture::{Panel, Series, confusion, curves};
+use crate::{Event, Measures, Metric, Scores};
+
+/// Every epoch, with what the model was judged to be at its end.
+const EPOCHS: &str = "epochs.csv";
+/// Everything that was told, but for single steps.
+const LOG: &str = "log.jsonl";
+/// The curves over the epochs.
+const CURVES: &str = "curves.svg";
+/// Which classes were taken for which.
+const CONFUSION: &str = "confusion.svg";
+
+/// Writes down what a run tells. What cannot be written is told once and left: it is no reason to end a run.
+pub struct Journal {
+    folder: PathBuf,
+    metrics: Vec<Metric>,
+    rows: Vec<Row>,
+    log: Option<File>,
+    scores: Option<Scores>,
+    has_failed: bool,
+}
+
+/// One epoch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// From 1.
+    pub epoch: u64,
+    /// Of the training data.
+    pub loss: f64,
+    /// What it took.
+    pub seconds: f64,
+    /// While it was trained.
+    pub examples_per_second: f64,
+    /// On the test data, in the order of the file's columns; none where it was not judged.
+    pub figures: Vec<Option<f64>>,
+}
+
+/// The columns before those of the test data.
+const COLUMNS: [&str; 4] = ["epoch", "loss", "seconds", "examples_per_second"];
+
+impl Journal {
+    /// The journal of a run in this folder that goes on behind so many epochs. `metrics` are what its test data is judged by.
+    pub fn begin(folder: &Path, metrics: Vec<Metric>, epochs_done: u64) -> Self {
+        let mut rows = Vec::new();
+        if epochs_done > 0
+            && let Some((names, kept)) = read_epochs(folder)
+            && names.iter().eq(metrics.iter().map(|metric| metric.name()))
+        {
+            rows = kept.into_iter().filter(|row| row.epoch <= epochs_done).collect();
+        }
+        let log = match epochs_done {
+            0 => File::create(folder.join(LOG)),
+            _ => File::options().append(true).create(true).open(folder.join(LOG)),
+        };
+        if epochs_done == 0 {
+            // What a run before has left would be taken for this one's.
+            for old in [EPOCHS, CURVES, CONFUSION] {
+                let _ = std::fs::remove_file(folder.join(old));
+            }
+        }
+        Self { folder: folder.to_owned(), metrics, rows, log: log.ok(), scores: None, has_failed: false }
+    }
+
+    /// Takes an event. Says what could not be written, the first time.
+    pub fn tell(&mut self, event: &Event) -> Option<String> {
+        let mut written = self.log(event);
+        match event {
+            Event::Epoch { epoch, loss, seconds, examples_per_second } => {
+                let [epoch, loss, seconds, examples_per_second] =
+                    [*epoch as f64, *loss, *seconds, *examples_per_second];
+                let figures = vec![None; self.metrics.len()];
+                self.rows.push(Row { epoch: epoch as u64, loss, seconds, examples_per_second, figures });
+            }
+            Event::Evaluation { epoch, scores } => {
+                if let Some(row) = self.rows.iter_mut().rfind(|row| row.epoch == *epoch) {
+                    row.figures = self.metrics.iter().map(|metric| metric.of(scores)).collect();
+                }
+                self.scores = Some(scores.clone());
+            }
+            Event::Checkpoint { .. } => written = written.and_then(|()| self.write_epochs()),
+            Event::Paused { .. } | Event::Finished { .. } | Event::Failed { .. } => {
+                written = written.and_then(|()| self.write_epochs()).and_then(|()| self.draw());
+            }
+            _ => {}
+        }
+        let error = written.err().filter(|_| !self.has_failed)?;
+        self.has_failed = true;
+        Some(format!("the journal of the run cannot be written to `{}`: {error}", self.folder.display()))
+    }
+
+    fn log(&mut self, event: &Event) -> io::Result<()> {
+        let Some(log) = self.log.as_mut().filter(|_| !matches!(event, Event::Step { .. } | Event::Threshold { .. }))
+        else {
+            return Ok(());
+        };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let mut line = json!({ "time": (time * 1000.0).round() / 1000.0 });
+        let event = serde_json::to_value(event).expect("events are names and numbers");
+        if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
+            line.extend(event);
+        }
+        log.write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn write_epochs(&self) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let names = COLUMNS.into_iter().chain(self.metrics.iter().map(|metric| metric.name()));
+        let mut text = names.collect::<Vec<&str>>().join(",") + "\n";
+        for Row { epoch, loss, seconds, examples_per_second, figures } in &self.rows {
+            let numbers = [*loss, *seconds, *examples_per_second].map(Some);
+            let cells = numbers.into_iter().chain(figures.iter().copied());
+            let cells = cells.map(|number| number.map_or(String::new(), |number| number.to_string()));
+            text += &[vec![epoch.to_string()], cells.collect()].concat().join(",");
+            text.push('\n');
+        }
+        write_beside(&self.folder.join(EPOCHS), &text)
+    }
+
+    fn draw(&self) -> io::Result<()> {
+        if !self.rows.is_empty() {
+            let names: Vec<&str> = self.metrics.iter().map(|metric| metric.name()).collect();
+            let panels = panels(&[("", &names, &self.rows)]);
+            write_beside(&self.folder.join(CURVES), &curves(&panels, "epoch"))?;
+        }
+        match self.scores.as_ref().map(|scores| &scores.measures) {
+            Some(Measures::Classes(classes)) => match confusion(classes) {
+                Some(picture) => write_beside(&self.folder.join(CONFUSION), &picture),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The curves of runs: of each its name, the names of its figures, and its epochs.
+pub fn panels(runs: &[(&str, &[&str], &[Row])]) -> Vec<Panel> {
+    let named = |run: &str, what: &str| match run {
+        "" => what.to_owned(),
+        run => format!("{run}: {what}"),
+    };
+    let mut loss = Panel { title: "Loss".into(), series: Vec::new() };
+    let mut others: Vec<Panel> = Vec::new();
+    for (name, metrics, rows) in runs {
+        let curve = |of: &dyn Fn(&Row) -> Option<f64>| -> Vec<(f64, f64)> {
+            rows.iter().filter_map(|row| of(row).map(|value| (row.epoch as f64, value))).collect()
+        };
+        loss.series.push(Series { name: named(name, "training"), points: curve(&|row| Some(row.loss)) });
+        for (at, metric) in metrics.iter().enumerate() {
+            let points = curve(&|row| row.figures.get(at).copied().flatten());
+            if *metric == Metric::Score.name() {
+                loss.series.push(Series { name: named(name, "test"), points });
+            } else if let Some(title) = SHOWN.iter().find(|(shown, _)| shown == metric).map(|(_, title)| *title) {
+                let series = Series { name: named(name, "test"), points };
+                match others.iter_mut().find(|panel| panel.title == title) {
+                    Some(panel) => panel.series.push(series),
+                    None => others.push(Panel { title: title.into(), series: vec![series] }),
+                }
+            }
+        }
+    }
+    std::iter::once(loss).chain(others).collect()
+}
+
+/// What besides the loss is worth a picture of its own.
+const SHOWN: [(&str, &str); 2] = [("accuracy", "Accuracy on the test data"), ("r2", "R² on the test data")];
+
+/// The epochs of the run in a folder, and the names of the figures of each; none where nothing of that kind can be read.
+pub fn read_epochs(folder: &Path) -> Option<(Vec<String>, Vec<Row>)> {
+    let text = std::fs::read_to_string(folder.join(EPOCHS)).ok()?;
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next()?.split(',').collect();
+    if header.get(..COLUMNS.len())? != COLUMNS {
+        return None;
+    }
+    let row = |line: &str| -> Option<Row> {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
+        let figures = (COLUMNS.len()..header.len()).map(number).collect();
+        Some(Row {
+            epoch: cells.first()?.parse().ok()?,
+            loss: number(1)?,
+            seconds: number(2)?,
+            examples_per_second: number(3)?,
+            figures,
+        })
+    };
+    let rows = lines.map(row).collect::<Option<Vec<Row>>>()?;
+    Some((header[COLUMNS.len()..].iter().map(|name| (*name).to_owned()).collect(), rows))
+}
+
+fn write_beside(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("part");
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
