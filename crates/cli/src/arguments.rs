@@ -14,6 +14,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train the network of a job file, or the built-in digits job
     Train(Train),
+    /// Find a better job: train variants of one, several at a time, and compare them
+    Tune(Tune),
+    /// List the runs of a folder with their figures, or compare two of them
+    Runs(Runs),
     /// Judge a model on data with targets
     Evaluate(Evaluate),
     /// Write what a model says of data into a CSV file
@@ -81,6 +85,71 @@ pub(crate) struct Train {
     pub events: Events,
     #[command(flatten)]
     pub cache: Cache,
+}
+
+#[derive(Args)]
+pub(crate) struct Tune {
+    /// The job file (TOML or JSON); without one, the built-in digits job
+    pub job: Option<PathBuf>,
+    /// What a key may be: `KEY=16,32,64`, `KEY=log:1e-4..0.1`, `KEY=uniform:0..0.5` or `KEY=whole:8..128`; may be given again
+    /// [default: that of the job's table `tune`, or the learning rate, the batch and l2]
+    #[arg(long, value_name = "KEY=CHOICE")]
+    pub vary: Vec<String>,
+    /// Which trials there are [default: the job's, or `random`]
+    #[arg(long)]
+    pub method: Option<Method>,
+    /// How many [default: the job's, or all of a grid, or 20, or as many as there is time for]
+    #[arg(long, value_name = "N")]
+    pub trials: Option<usize>,
+    /// Ends after so many seconds [default: the job's, or when all trials have ended]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// What trials are compared by on the test data, such as `accuracy` or `r2` [default: the job's, or `score`, the loss]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Trials that are trained at once, each on one core [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Lay a setting over the job file for every trial, as in `train.epochs=3`
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub settings: Vec<String>,
+    /// Where trials, the best job and its model go [default: runs/JOB-tune]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Go on with the search in the output folder: no trial that has ended is trained again
+    #[arg(long)]
+    pub resume: bool,
+    /// Replace the search that is in the output folder
+    #[arg(long, conflicts_with = "resume")]
+    pub overwrite: bool,
+    /// What to show: lines and a table, JSON lines on standard output, or nothing
+    #[arg(long, default_value = "auto")]
+    pub events: Events,
+    #[command(flatten)]
+    pub cache: Cache,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Method {
+    /// Each is drawn
+    Random,
+    /// Every value with every other
+    Grid,
+    /// Each is drawn and trained for a while; the best third goes on, again and again
+    Halving,
+}
+
+#[derive(Args)]
+pub(crate) struct Runs {
+    /// A folder with runs, or two runs to compare
+    #[arg(value_name = "FOLDER", default_value = "runs", num_args = 1..=2)]
+    pub folders: Vec<PathBuf>,
+    /// Draw the curves of all that are shown into this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -42,6 +42,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let done = match command {
         Command::Train(arguments) => command::train::run(&arguments),
+        Command::Tune(arguments) => command::tune::run(&arguments),
+        Command::Runs(arguments) => command::runs::run(&arguments),
         Command::Evaluate(arguments) => command::evaluate::run(&arguments),
         Command::Predict(arguments) => command::predict::run(&arguments),
         Command::Generate(arguments) => command::generate::run(&arguments),

@@ -85,6 +85,12 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// Trials of another search.
+    #[error("`{}` has the trials of another search: of another job, or with other keys; use another `--output`, or `--overwrite` to begin anew", path.display())]
+    OtherTuning {
+        /// Where they are.
+        path: PathBuf,
+    },
     /// Nothing was judged that should have been.
     #[error("nothing was judged: the data has no targets, and the network wants some")]
     NothingToJudge,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::auto::Auto;
 use crate::pretrain::{Phase, PretrainConfig};
 use crate::sync::cores;
-use crate::{Error, Mode, TrainOptions, Trainer, Transfer};
+use crate::{Error, Mode, TrainOptions, Trainer, Transfer, TuneConfig};
 
 /// The job that needs neither a file nor a network: the 1,797 digits that are part of the program.
 pub const DIGITS_JOB: &str = include_str!("digits.toml");
@@ -38,6 +38,8 @@ pub struct Job {
     pub is_spread: bool,
     /// The cores that it spreads them over; all that the process may use if not set.
     pub cores: Option<usize>,
+    /// How it is varied to find a better one.
+    pub tune: Option<TuneConfig>,
     /// What of the network its data says.
     pub(crate) auto: Auto,
 }
@@ -71,7 +73,7 @@ pub enum IfFound {
     Overwrite,
 }
 
-const SECTIONS: [&str; 5] = ["data", "network", "pretrain", "train", "transfer"];
+const SECTIONS: [&str; 6] = ["data", "network", "pretrain", "train", "transfer", "tune"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 4] = ["train", "test", "test_share", "stratified"];
@@ -164,7 +166,7 @@ impl Job {
         let line = |section: &str, key: &str| if is_json { None } else { find_line(text, section, key) };
         if let Some(unknown) = sections.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
             let message = format!(
-                "unknown field `{unknown}`, expected one of `data`, `network`, `pretrain`, `train`, `transfer`"
+                "unknown field `{unknown}`, expected one of `data`, `network`, `pretrain`, `train`, `transfer`, `tune`"
             );
             return Err(wrong(line("", unknown), explain(&message, &[])));
         }
@@ -212,6 +214,14 @@ impl Job {
                 transfer.frozen(network)
             }
         };
+        let tune: Option<TuneConfig> = match sections.remove("tune").filter(|value| !value.is_null()) {
+            None => None,
+            Some(value) => Some(serde_path_to_error::deserialize(value).map_err(|error| {
+                let path = error.path().to_string();
+                let message = explain(&error.into_inner().to_string(), &[]);
+                wrong(line("tune", &path).or_else(|| line("", "tune")), format!("in `tune`: {message}"))
+            })?),
+        };
         let (pretrain, phase) = match sections.remove("pretrain") {
             None | Some(Value::Null) => (None, None),
             Some(Value::Object(table)) => {
@@ -250,6 +260,7 @@ impl Job {
             transfer,
             is_spread,
             cores: None,
+            tune,
             auto,
         };
         job.validate().map_err(refused)?;
@@ -362,7 +373,7 @@ impl Job {
         }
     }
 
-    fn sources(&self, options: &OpenOptions) -> Result<Sources, Error> {
+    pub(crate) fn sources(&self, options: &OpenOptions) -> Result<Sources, Error> {
         let train = open(&self.data.train, options)?;
         match (&self.data.test, self.data.test_share) {
             (Some(test), _) => {
@@ -432,6 +443,21 @@ fn spell_out_mode(tree: &mut Value) {
         && let Some(name @ "nesterov") = outer.as_str()
     {
         *outer = serde_json::json!({ name: {} });
+    }
+}
+
+/// The text of a job file with settings laid over it.
+pub(crate) fn laid_over(text: &str, is_json: bool, settings: &[String]) -> Result<String, Error> {
+    let wrong = |message: String| Error::Job { origin: "the job".into(), line: None, message };
+    let mut tree: Value = match is_json {
+        true => serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?,
+        false => tree_of(toml::Value::Table(toml::from_str(text).map_err(|error| wrong(error.to_string()))?)),
+    };
+    spell_out_mode(&mut tree);
+    settings.iter().try_for_each(|setting| lay_over(&mut tree, setting))?;
+    match is_json {
+        true => serde_json::to_string_pretty(&tree).map_err(|error| wrong(error.to_string())),
+        false => toml::to_string(&tree).map_err(|error| wrong(error.to_string())),
     }
 }
 

@@ -33,6 +33,7 @@ mod statistics;
 mod sync;
 mod team;
 mod transfer;
+mod tune;
 
 pub use cross_validation::{CrossValidation, FoldListener, Summary};
 pub use error::Error;
@@ -69,3 +70,4 @@ pub use team::{
     SharedOptions, Solo, Step, StepPlan, StepReport, Synchronous, Traffic, Worker, panic_message,
 };
 pub use transfer::{Names, Transfer, Transferred};
+pub use tune::{Choice, Method, Range, Trial, TuneConfig, Tuned, Tuning, Values};

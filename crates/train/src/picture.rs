@@ -194,7 +194,7 @@ pub fn confusion(classes: &Classification) -> Option<String> {
     put(
         &mut svg,
         format_args!(
-            "<text x=\"16\" y=\"24\" font-size=\"15\" fill=\"#1b2733\">Rows are, columns were told: {accuracy:.2} % right</text>"
+            "<text x=\"16\" y=\"24\" font-size=\"15\" fill=\"#1b2733\">Row: what it is. Column: what was told. {accuracy:.2} % are right</text>"
         ),
     );
     for (at, name) in names.iter().enumerate() {

@@ -8,10 +8,12 @@ mod helping;
 pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;
+pub(crate) mod runs;
 mod spark;
 pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod train;
+pub(crate) mod tune;
 pub(crate) mod worker;
 
 use std::fmt::Display;

@@ -182,3 +182,135 @@ fn a_run_leaves_its_epochs_a_log_and_pictures_and_a_resume_goes_on_with_them() {
     assert_eq!(of("whole", "epoch"), ["1", "2"]);
     assert!(!folder.path().join("whole/confusion.svg").exists());
 }
+
+/// The trials that a search has told, by number.
+fn trials(said: &crate::paceline::Said) -> Vec<Value> {
+    said.events().into_iter().filter(|event| event["event"] == "trial").collect()
+}
+
+#[test]
+fn a_grid_trains_every_combination_and_the_best_job_trains_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let vary = ["--vary", "network.layers.0.dense.units=2,8", "--vary", "network.learning_rate=0.001,0.05"];
+    let tune =
+        [&["tune", "garden.toml", "--method", "grid", "--events", "json", "--output", "tuned"], &vary[..]].concat();
+    let said = run(folder.path(), &tune).done();
+    let told = trials(&said);
+    assert_eq!(told.len(), 5, "the job as it is, and four others");
+    let own = told.iter().find(|trial| trial["trial"] == 0).expect("the job as it is");
+    assert_eq!(own["values"], serde_json::json!({}));
+    let value = |trial: &Value| trial["value"].as_f64().expect("a value");
+    let least = told.iter().map(value).fold(f64::INFINITY, f64::min);
+    let best = said.events().pop().expect("events");
+    assert_eq!((best["event"].as_str(), value(&best["best"])), (Some("tuned"), least));
+    // The best job is a job, and comes to what its trial came to: one core, as trials have.
+    let again = ["train", "tuned/best.toml", "--mode", "solo", "--output", "again", "--events", "json"];
+    let finished = run(folder.path(), &again).done().events().pop().expect("events");
+    assert_eq!(finished["score"].as_f64(), Some(least));
+    let bytes = |name: &str| paceline_train::SavedModel::load(&folder.path().join(name)).expect("a model").file.state;
+    assert_eq!(bytes("again/model.safetensors"), bytes("tuned/model.safetensors"));
+    // What has ended is not trained again; what is another search is not mixed with it.
+    run(folder.path(), &tune).refused(1, &["--resume", "--overwrite"]);
+    assert!(trials(&run(folder.path(), &[&tune[..], &["--resume"]].concat()).done()).is_empty());
+    let other = [&tune[..], &["--resume", "--set", "train.epochs=2"]].concat();
+    run(folder.path(), &other).refused(1, &["another search", "tuned/trials.jsonl"]);
+}
+
+#[test]
+fn a_search_that_is_cut_short_repeats_no_trial_that_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let tune = ["tune", "garden.toml", "--trials", "6", "--events", "json", "--output", "tuned"];
+    let whole = trials(&run(folder.path(), &[&tune[..4], &["--output", "whole", "--events", "json"]].concat()).done());
+    let mut first = trials(&run(folder.path(), &tune).done());
+    // As a kill in the middle of the fourth line would leave it.
+    let book = folder.path().join("tuned/trials.jsonl");
+    let text = fs::read_to_string(&book).expect("a book");
+    let kept: String = text.split_inclusive('\n').take(4).collect();
+    fs::write(&book, &kept[..kept.len() - 9]).expect("written");
+    let rest = trials(&run(folder.path(), &[&tune[..], &["--resume"]].concat()).done());
+    assert_eq!(rest.len(), 4, "two were known");
+    first.truncate(2);
+    let results = |trials: &[Value]| {
+        let of = |trial: &Value| (trial["trial"].as_u64(), (trial["values"].to_string(), trial["value"].to_string()));
+        trials.iter().map(of).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    assert_eq!(results(&[first, rest].concat()), results(&whole), "each as it would have been");
+}
+
+#[test]
+fn halving_lets_the_best_third_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let tune =
+        ["tune", "garden.toml", "--method", "halving", "--trials", "9", "--events", "json", "--set", "train.epochs=9"];
+    let told = trials(&run(folder.path(), &tune).done());
+    let at = |epochs: u64| told.iter().filter(|trial| trial["epochs"] == epochs).collect::<Vec<&Value>>();
+    assert_eq!((at(1).len(), at(3).len(), at(9).len()), (9, 3, 1));
+    let value = |trial: &&Value| trial["value"].as_f64().expect("a value");
+    let mut first = at(1).iter().map(value).collect::<Vec<f64>>();
+    first.sort_by(f64::total_cmp);
+    for trial in at(3) {
+        let before = at(1).into_iter().find(|known| known["trial"] == trial["trial"]).expect("it was there before");
+        assert!(value(&before) <= first[2], "{trial} was not among the best third");
+    }
+    // It went on, and did not begin again.
+    let last = at(9)[0]["trial"].as_u64().expect("a number");
+    let epochs = column(&folder.path().join(format!("runs/garden-tune/trial-{last}/epochs.csv")), "epoch");
+    assert_eq!(epochs.len(), 9);
+}
+
+#[test]
+fn searches_that_make_no_sense_are_refused_before_they_begin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let refused = |more: &[&str], parts: &[&str]| {
+        run(folder.path(), &[&["tune", "garden.toml"], more].concat()).refused(2, parts);
+        assert!(!folder.path().join("runs").exists());
+    };
+    refused(&["--vary", "network.learning_rate=log:0..1"], &["above 0"]);
+    refused(&["--vary", "network.learning_rate"], &["`--vary network.learning_rate`", "log:"]);
+    refused(&["--vary", "network.lerning_rate=0.1,0.2"], &["did you mean `learning_rate`?"]);
+    refused(&["--metric", "accurracy"], &["`accuracy`"]);
+    refused(&["--trials", "0"], &["at least 1"]);
+    refused(&["--seconds=-1"], &["above 0"]);
+    refused(&["--method", "grid", "--vary", "network.l2=log:1e-4..1"], &["a list"]);
+    let text = fs::read_to_string(folder.path().join("garden.toml")).expect("a job").replace("test_share = 0.3", "");
+    fs::write(folder.path().join("blind.toml"), text).expect("written");
+    run(folder.path(), &["tune", "blind.toml"]).refused(2, &["test data"]);
+}
+
+#[test]
+fn runs_are_listed_with_their_figures_and_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    for (name, rate) in [("slow", "0.002"), ("fast", "0.05")] {
+        let setting = format!("network.updater.adam.learning_rate={rate}");
+        run(
+            folder.path(),
+            &["train", "garden.toml", "--output", &format!("runs/{name}"), "--events", "none", "--set", &setting],
+        )
+        .done();
+    }
+    fs::create_dir(folder.path().join("runs/nothing")).expect("a folder");
+    let said = run(folder.path(), &["runs"]).done().output;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[0].contains("test loss") && lines[0].contains("accuracy"), "{said}");
+    assert!(lines[1].starts_with("fast") && lines[1].contains("ended") && lines[1].contains("ago"), "{said}");
+    let said = run(folder.path(), &["runs", "runs/slow", "runs/fast", "--svg", "both.svg"]).done().output;
+    let differs = said.lines().find(|line| line.starts_with("network.updater")).expect("what differs");
+    assert!(differs.contains("0.002") && differs.contains("0.05"), "{said}");
+    assert_eq!(
+        said.lines().filter(|line| line.starts_with("network.") || line.starts_with("data.")).count(),
+        1,
+        "{said}"
+    );
+    let picture = fs::read_to_string(folder.path().join("both.svg")).expect("a picture");
+    assert!(picture.contains("slow: training") && picture.contains("fast: test"));
+    let told: Value = serde_json::from_str(&run(folder.path(), &["runs", "--json"]).done().output).expect("JSON");
+    assert_eq!((&told[1]["name"], &told[1]["epochs"], &told[1]["ended"]), (&"slow".into(), &6.into(), &true.into()));
+    run(folder.path(), &["runs", "runs/nothing"]).refused(2, &["no runs"]);
+    run(folder.path(), &["runs", "runs/slow", "runs/nothing"]).refused(2, &["`runs/nothing`", "no run"]);
+}

@@ -41,7 +41,7 @@ use crate::team::feed::Deal;
 use crate::team::{Member, StepsTaken, Stretch, TELL_EVERY, Team};
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
 
-const MODEL: &str = "model.safetensors";
+pub(crate) const MODEL: &str = "model.safetensors";
 
 /// Between the first two tries to save a run that cannot be saved; each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_secs(1);

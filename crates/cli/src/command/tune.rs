@@ -1,0 +1,131 @@
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use paceline::train::{Choice, DIGITS_JOB, Error, IfFound, Method, Metric, Stop, TuneConfig, Tuning};
+use serde_json::{Value, json};
+
+use super::{open_options, say};
+use crate::arguments::{self, Events};
+use crate::failure::{DONE, Exit, INTERRUPTED, Misuse};
+use crate::interrupt::Interrupt;
+
+/// Trials that are shown at the end.
+const SHOWN: usize = 10;
+
+pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
+    let (text, is_json, name) = match &arguments.job {
+        None => (DIGITS_JOB.to_owned(), false, "digits".to_owned()),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+            let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+            (text, is_json, path.file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned()))
+        }
+    };
+    let found = match (arguments.resume, arguments.overwrite) {
+        (true, _) => IfFound::Resume,
+        (false, true) => IfFound::Overwrite,
+        (false, false) => IfFound::Refuse,
+    };
+    let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(format!("{name}-tune")));
+    let told = Told::of(arguments)?;
+    let options = open_options(&arguments.cache, arguments.events != Events::Auto);
+    let tuning = Tuning::new((&text, is_json, &name), &arguments.settings, |config| told.over(config), options)?;
+    let interrupt = Interrupt::install();
+    let stop = Stop::default();
+    interrupt.stops(stop.clone());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let at_once = arguments.workers.map_or(cores, |workers| workers as usize);
+    let metric = tuning.config().metric.name();
+    match arguments.events {
+        Events::Auto => {
+            let keys: Vec<&str> = tuning.config().vary.keys().map(String::as_str).collect();
+            eprintln!("{name}: {at_once} trials at once, compared by {metric}; varied: {}", keys.join(", "));
+        }
+        Events::Json => say(&json!({ "event": "tuning", "tune": tuning.config(), "at_once": at_once }))?,
+        Events::None => {}
+    }
+    let mut tell = |trial: &paceline::train::Trial| {
+        match arguments.events {
+            Events::Auto => eprintln!("{trial}"),
+            Events::Json => {
+                let mut line = json!(trial);
+                line["event"] = "trial".into();
+                // A reader that went away stops no search.
+                let _ = say(&line);
+            }
+            Events::None => {}
+        }
+    };
+    let tuned = tuning.run(&output, found, at_once, &stop, &mut tell).map_err(|error| match error {
+        Error::RunExists { .. } if arguments.events != Events::None => {
+            anyhow::anyhow!("{error}\n  go on with it: the same command and --resume\n  replace it: the same command and --overwrite")
+        }
+        error => error.into(),
+    })?;
+    match arguments.events {
+        Events::Auto => {
+            let best = tuned.trials.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<String>>().join("\n");
+            say(&format_args!("the best of {} trials:\n{best}", tuned.trials.len()))?;
+            if let Some(own) = tuned.trials.iter().skip(SHOWN).find(|trial| trial.trial == 0) {
+                say(&format_args!("…\n{own}"))?;
+            }
+            eprintln!("the best job, its model and all trials are in `{}`", output.display());
+        }
+        Events::Json => say(&json!({ "event": "tuned", "best": tuned.trials.first(), "trials": tuned.trials.len() }))?,
+        Events::None => {}
+    }
+    if tuned.stopped {
+        if arguments.events != Events::None {
+            eprintln!("stopped; the same command with --resume goes on");
+        }
+        return Ok(INTERRUPTED);
+    }
+    Ok(DONE)
+}
+
+/// What the command line says over the job's table `tune`.
+struct Told<'a> {
+    arguments: &'a arguments::Tune,
+    vary: Vec<(String, Choice)>,
+    metric: Option<Metric>,
+}
+
+impl<'a> Told<'a> {
+    fn of(arguments: &'a arguments::Tune) -> Result<Self> {
+        let parse = |text: &String| {
+            let wrong = || {
+                Misuse(format!(
+                    "`--vary {text}`: expected `KEY=16,32`, `KEY=log:1e-4..0.1`, `KEY=uniform:0..0.5` or `KEY=whole:8..128`"
+                ))
+            };
+            let (key, choice) = text.split_once('=').ok_or_else(wrong)?;
+            Ok::<_, anyhow::Error>((key.trim().to_owned(), Choice::parse(choice.trim()).ok_or_else(wrong)?))
+        };
+        let metric = |name: &String| {
+            let known = Metric::ALL.map(Metric::name).join("`, `");
+            let metric: Option<Metric> = serde_json::from_value(Value::String(name.clone())).ok();
+            metric.ok_or_else(|| Misuse(format!("`--metric {name}`: expected one of `{known}`")))
+        };
+        Ok(Self {
+            arguments,
+            vary: arguments.vary.iter().map(parse).collect::<Result<_>>()?,
+            metric: arguments.metric.as_ref().map(metric).transpose()?,
+        })
+    }
+
+    fn over(&self, mut config: TuneConfig) -> TuneConfig {
+        if !self.vary.is_empty() {
+            config.vary = self.vary.iter().cloned().collect();
+        }
+        let method = |method| match method {
+            arguments::Method::Random => Method::Random,
+            arguments::Method::Grid => Method::Grid,
+            arguments::Method::Halving => Method::Halving,
+        };
+        config.method = self.arguments.method.map_or(config.method, method);
+        config.trials = self.arguments.trials.or(config.trials);
+        config.seconds = self.arguments.seconds.or(config.seconds);
+        config.metric = self.metric.unwrap_or(config.metric);
+        config
+    }
+}

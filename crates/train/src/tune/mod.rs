@@ -1,0 +1,336 @@
+//! Finds a better job: trains variants of one, several at a time, and compares what they come to.
+//!
+//! # Layout
+//!
+//! - `space`: what is varied, and which trial has what. `book`: what is known of trials, in a file that a later run goes on from.
+
+mod book;
+mod space;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use paceline_data::{OpenOptions, Source};
+use serde_json::Value;
+
+use crate::job::{DataConfig, laid_over};
+use crate::run::MODEL;
+use crate::run::checkpoint::Checkpoints;
+use crate::{Error, IfFound, Job, Mode, Outcome, Stop};
+pub use book::Trial;
+use book::{Book, Heading};
+pub use space::{Choice, Method, Range, TuneConfig, Values};
+
+/// A search for a better job.
+pub struct Tuning {
+    text: String,
+    is_json: bool,
+    name: String,
+    settings: Vec<String>,
+    job: Job,
+    config: TuneConfig,
+    open_options: OpenOptions,
+    /// What is learned from, and what is judged on, where trials do not say otherwise.
+    sources: [Arc<dyn Source>; 2],
+}
+
+/// What a search came to.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// All trials that ended, each as far as it came, best first.
+    pub trials: Vec<Trial>,
+    /// Whether it was stopped from outside before its end.
+    pub stopped: bool,
+}
+
+/// Of trials that are trained for a while so many go on.
+const ONE_OF: usize = 3;
+
+impl Tuning {
+    /// A search over a job that came as text, with settings laid over it. `config` stands in for its table `tune`.
+    pub fn new(
+        (text, is_json, name): (&str, bool, &str),
+        settings: &[String],
+        config: impl FnOnce(TuneConfig) -> TuneConfig,
+        open_options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let job = Job::from_text(text, is_json, name, &format!("`{name}`"), settings)?;
+        let config = config(job.tune.clone().unwrap_or_default()).settled(&job);
+        config.check()?;
+        let (train, test) = job.sources(&open_options)?;
+        let Some(test) = test else {
+            let expected = "used for a job with test data: set `data.test`, or `data.test_share`";
+            return Err(Error::BadSetting { setting: "tune", expected, found: "a job without any".into() });
+        };
+        let this = Self {
+            text: text.to_owned(),
+            is_json,
+            name: name.to_owned(),
+            settings: settings.to_vec(),
+            job,
+            config,
+            open_options,
+            sources: [train, test],
+        };
+        // What is wrong with a key is wrong with every trial: it is told before any begins.
+        this.trainable(0)?;
+        this.trainable(1)?;
+        Ok(this)
+    }
+
+    /// What is varied, and how.
+    pub fn config(&self) -> &TuneConfig {
+        &self.config
+    }
+
+    /// The job of a trial.
+    fn trainable(&self, trial: usize) -> Result<Job, Error> {
+        let mut job = Job::from_text(
+            &self.text,
+            self.is_json,
+            &self.name,
+            &format!("`{}`", self.name),
+            &self.settings_of(trial),
+        )?;
+        // One core each: several are trained at a time.
+        (job.options.global_batch, job.options.workers) = (Some(job.options.step_examples()), 1);
+        (job.options.mode, job.is_spread, job.options.evaluate) = (Mode::Solo, false, true);
+        Ok(job)
+    }
+
+    fn settings_of(&self, trial: usize) -> Vec<String> {
+        let own = self.config.values(trial).into_iter().map(|(key, value)| format!("{key}={}", in_toml(&value)));
+        self.settings.iter().cloned().chain(own).collect()
+    }
+
+    /// Trains the trials that are missing, as many at a time as there are cores, and leaves in the folder: `trials.jsonl`, what is known of
+    /// each; `best.toml`, the best job; `model.safetensors`, its model; and a folder for each trial.
+    pub fn run(
+        &self,
+        folder: &Path,
+        found: IfFound,
+        at_once: usize,
+        stop: &Stop,
+        listener: &mut dyn FnMut(&Trial),
+    ) -> Result<Tuned, Error> {
+        let heading = Heading { job: self.text.clone(), settings: self.settings.clone(), tune: self.config.clone() };
+        let mut book = Book::open(folder, heading, found)?;
+        let began = Instant::now();
+        let deadline = self.config.seconds.map(|seconds| began + Duration::from_secs_f64(seconds));
+        // A stop of its own, so that the end of the time is told from a stop from outside.
+        let over = Stop::default();
+        for epochs in self.rungs() {
+            let trials = self.of_rung(&book, epochs);
+            self.train_all(trials, epochs, &mut book, (folder, at_once), (stop, &over, deadline), listener)?;
+            if stop.is_asked() || over.is_asked() {
+                break;
+            }
+        }
+        let tuned = Tuned { trials: book.ranked(self.config.metric), stopped: stop.is_asked() };
+        if let Some(best) = tuned.trials.iter().find(|trial| trial.value.is_some()) {
+            self.keep(best, folder)?;
+        }
+        Ok(tuned)
+    }
+
+    /// Epochs that trials are trained for, from the first stop to the last.
+    fn rungs(&self) -> Vec<u64> {
+        let all = self.job.options.epochs;
+        let mut rungs = vec![all];
+        if self.config.method == Method::Halving {
+            let mut left = self.config.count().unwrap_or(1) / ONE_OF;
+            while left > 0 && rungs[0] >= ONE_OF as u64 {
+                rungs.insert(0, rungs[0] / ONE_OF as u64);
+                left /= ONE_OF;
+            }
+        }
+        rungs
+    }
+
+    /// The trials that are trained up to so many epochs: all, or of those that have come to the stop before the best.
+    fn of_rung(&self, book: &Book, epochs: u64) -> Trials {
+        let rungs = self.rungs();
+        let at = rungs.iter().position(|rung| *rung == epochs).unwrap_or(0);
+        let done = |trial: &usize| book.has(*trial, epochs);
+        match at.checked_sub(1).map(|before| book.ranked_at(rungs[before], self.config.metric)) {
+            None => Trials {
+                next: 0,
+                listed: None,
+                end: self.config.count(),
+                done: (0..book.most()).filter(done).collect(),
+            },
+            Some(ranked) => {
+                let kept = (ranked.len() / ONE_OF).max(1);
+                let listed = ranked.into_iter().take(kept).filter(|trial| !done(trial)).collect();
+                Trials { next: 0, listed: Some(listed), end: None, done: Vec::new() }
+            }
+        }
+    }
+
+    fn train_all(
+        &self,
+        trials: Trials,
+        epochs: u64,
+        book: &mut Book,
+        (folder, at_once): (&Path, usize),
+        (stop, over, deadline): (&Stop, &Stop, Option<Instant>),
+        listener: &mut dyn FnMut(&Trial),
+    ) -> Result<(), Error> {
+        let trials = Mutex::new(trials);
+        let (ended, results) = channel();
+        let (halt, is_over) = (Stop::default(), |at: Instant| Instant::now() >= at);
+        std::thread::scope(|scope| {
+            for _ in 0..at_once.max(1) {
+                let (trials, halt, ended) = (&trials, &halt, ended.clone());
+                scope.spawn(move || {
+                    while !halt.is_asked() {
+                        let next = trials.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some(trial) = next else { break };
+                        if ended.send(self.train(trial, epochs, folder, halt)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(ended);
+            let mut outcome = Ok(());
+            loop {
+                match results.recv_timeout(Duration::from_millis(50)) {
+                    Ok(Some(trial)) => {
+                        let written = book.add(&trial);
+                        listener(&trial);
+                        if let Err(error) = written {
+                            halt.ask();
+                            outcome = Err(error);
+                        }
+                    }
+                    Ok(None) | Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                if deadline.is_some_and(is_over) && !over.is_asked() {
+                    over.ask();
+                }
+                if stop.is_asked() || over.is_asked() {
+                    halt.ask();
+                }
+            }
+            outcome
+        })
+    }
+
+    /// Trains one trial; nothing if it was stopped before its end.
+    fn train(&self, trial: usize, epochs: u64, folder: &Path, stop: &Stop) -> Option<Trial> {
+        let began = Instant::now();
+        let values = self.config.values(trial);
+        let outcome = self.outcome(trial, epochs, &folder_of(folder, trial), stop);
+        let seconds = began.elapsed().as_secs_f64();
+        let (value, error) = match outcome {
+            Ok(Outcome { stopped: true, .. }) => return None,
+            Ok(outcome) => {
+                let value = outcome.scores.as_ref().and_then(|scores| self.config.metric.of(scores));
+                (value.filter(|value| !value.is_nan()), None)
+            }
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Some(Trial { trial, epochs, values, value, seconds, error })
+    }
+
+    fn outcome(&self, trial: usize, epochs: u64, folder: &Path, stop: &Stop) -> Result<Outcome, Error> {
+        let mut job = self.trainable(trial)?;
+        job.options.epochs = epochs;
+        let mut options = self.open_options.clone();
+        let is_same_data = (&job.data, job.options.seed) == (&self.job.data, self.job.options.seed);
+        if is_same_data {
+            let [train, test] = &self.sources;
+            options.given.insert("learned".into(), train.clone());
+            options.given.insert("judged".into(), test.clone());
+            job.data = DataConfig {
+                train: "given:learned".into(),
+                test: Some("given:judged".into()),
+                test_share: None,
+                stratified: false,
+            };
+        }
+        // A trial that was stopped, or stood at an earlier stop, goes on.
+        let found = if Checkpoints::newest_in(folder).exists() { IfFound::Resume } else { IfFound::Overwrite };
+        job.phased(Some(folder.to_owned()), found, &options)?.stopped_by(stop).run(&mut |_| {})
+    }
+
+    /// Writes the best job, and its model.
+    fn keep(&self, best: &Trial, folder: &Path) -> Result<(), Error> {
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Output { path, source }
+        };
+        let text = laid_over(&self.text, self.is_json, &self.settings_of(best.trial))?;
+        let path = folder.join(if self.is_json { "best.json" } else { "best.toml" });
+        let value = best.value.map_or("none".into(), |value| value.to_string());
+        let comment = format!("# Trial {} of `{}`: {} {value}\n\n", best.trial, self.name, self.config.metric.name());
+        let text = if self.is_json { text } else { comment + &text };
+        std::fs::write(&path, text).map_err(fail(&path))?;
+        let (from, to) = (folder_of(folder, best.trial).join(MODEL), folder.join(MODEL));
+        let beside = folder.join(".model.part");
+        std::fs::copy(&from, &beside).and_then(|_| std::fs::rename(&beside, &to)).map_err(fail(&to))
+    }
+}
+
+/// A value as a setting has it.
+fn in_toml(value: &Value) -> String {
+    match value {
+        Value::Object(table) => {
+            let entries: Vec<String> =
+                table.iter().map(|(key, value)| format!("{key:?} = {}", in_toml(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(in_toml).collect::<Vec<String>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+fn folder_of(folder: &Path, trial: usize) -> PathBuf {
+    folder.join(format!("trial-{trial}"))
+}
+
+/// Trials that are handed out one by one.
+struct Trials {
+    next: usize,
+    /// These and no others.
+    listed: Option<Vec<usize>>,
+    /// Before this one; none where there is no end.
+    end: Option<usize>,
+    /// Not these.
+    done: Vec<usize>,
+}
+
+impl Trials {
+    fn next(&mut self) -> Option<usize> {
+        if let Some(listed) = &self.listed {
+            let trial = listed.get(self.next).copied();
+            self.next += 1;
+            return trial;
+        }
+        while self.done.contains(&self.next) {
+            self.next += 1;
+        }
+        let trial = self.next;
+        self.next += 1;
+        self.end.is_none_or(|end| trial < end).then_some(trial)
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trial, epochs, values, value, seconds, error } = self;
+        let result = match (value, error) {
+            (Some(value), _) => format!("{value:.5}"),
+            (None, Some(error)) => format!("failed: {error}"),
+            (None, None) => "no number".into(),
+        };
+        let values: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let values = if values.is_empty() { "the job as it is".into() } else { values.join(" ") };
+        write!(f, "trial {trial:<4} {result:<10} {epochs:>4} epochs {seconds:>7.1} s   {values}")
+    }
+}
