@@ -187,6 +187,19 @@ class Data:
         return tuple(self._source.shape)
 
     @property
+    def input(self) -> dict[str, Any]:
+        """What goes into a network for it: `Network([…, output(data.outputs)], input=data)`."""
+        kinds = {1: "feed_forward", 2: "sequence", 3: "image", 4: "volume"}
+        if (kind := kinds.get(len(self.shape))) is None:
+            raise SettingError(f"expected rows, sequences, images or volumes, found examples of shape {self.shape}")
+        return {kind: self.shape[0] if len(self.shape) == 1 else list(self.shape)}
+
+    @property
+    def outputs(self) -> int:
+        """As many as a network has for it: one for each class, or for each number that is to be predicted."""
+        return len(self._source.classes or self._source.values or ())
+
+    @property
     def classes(self) -> NDArray[Any] | None:
         """The classes in their order, as they were given; none if numbers are to be predicted."""
         if self._labels is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from paceline import _native
+from paceline.data import Data
 from paceline.layers import Layer, Named, NamedNetwork
 
 Schedule: TypeAlias = float | Mapping[str, Any]
@@ -18,7 +19,8 @@ Schedule: TypeAlias = float | Mapping[str, Any]
 class Network:
     """A list of layers with settings that hold for all of them, as the table `network` of a job file.
 
-    What goes in is `input`, or several `inputs` by name, whose numbers lie one after the other in a row of features. `layers.dbn` and its
+    What goes in is `input`, which may be data that has its shape, or several `inputs` by name, whose numbers lie one after the other in a
+    row of features. `layers.dbn` and its
     kin stand in the place of the list. `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`,
     `l1`, `l2`, `dropout`, `weight_noise` and so on. What is wrong is raised here, with the layer and the key.
     """
@@ -27,14 +29,14 @@ class Network:
         self,
         layers: Iterable[Layer] | NamedNetwork,
         *,
-        input: Mapping[str, Any] | None = None,
+        input: Mapping[str, Any] | Data | None = None,
         inputs: Mapping[str, Mapping[str, Any]] | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> None:
         given = {name: value for name, value in settings.items() if value is not None}
         if input is not None:
-            given["input"] = dict(input)
+            given["input"] = input.input if isinstance(input, Data) else dict(input)
         if inputs is not None:
             given["inputs"] = [{"name": name, **kind} for name, kind in inputs.items()]
         self._described({"seed": seed, **given, "layers": dict(layers) if isinstance(layers, Mapping) else list(layers)})

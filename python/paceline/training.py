@@ -62,7 +62,8 @@ class Trainer:
         shuffle: bool | None = None,
         by_length: bool | None = None,
         normaliser: str | None = None,
-        class_weights: Sequence[float] | None = None,
+        target_normaliser: str | None = None,
+        class_weights: Sequence[float] | Literal["balanced"] | None = None,
         evaluate: bool | None = None,
         evaluate_every: int | None = None,
         auc_thresholds: int | None = None,
@@ -88,10 +89,11 @@ class Trainer:
             global_batch=global_batch,
             micro_batch=micro_batch,
             normaliser=normaliser,
+            target_normaliser=target_normaliser,
             shuffle=shuffle,
             by_length=by_length,
             seed=seed,
-            class_weights=None if class_weights is None else [float(weight) for weight in class_weights],
+            class_weights=class_weights if class_weights is None or isinstance(class_weights, str) else [float(each) for each in class_weights],
         )
         self._train = _given(
             epochs=epochs,

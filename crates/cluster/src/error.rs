@@ -109,8 +109,8 @@ pub enum ClusterError {
     StepsOfPartitions,
     /// A model whose features were treated in another way.
     #[error(
-        "the model to begin with was trained with features that were brought into another range than `data.normaliser` brings these \
-         into: train on the same data, or on features that need none (`data.normaliser = \"none\"`)"
+        "the model to begin with was trained with features or targets that were brought into another range than `data` brings these \
+         into: train on the same data, or on numbers that need none (`data.normaliser = \"none\"`)"
     )]
     OtherNormaliser,
     /// A worker without any data.

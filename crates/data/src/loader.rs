@@ -25,6 +25,8 @@ pub struct LoaderOptions {
     pub prefetch: usize,
     /// What is done to the features.
     pub normaliser: Option<Normaliser>,
+    /// What is done to targets that are numbers.
+    pub target_normaliser: Option<Normaliser>,
     /// What an example of each class weighs, times its own weight if it has one.
     pub class_weights: Option<Vec<f32>>,
 }
@@ -54,6 +56,7 @@ impl Default for LoaderOptions {
             seed: 0,
             prefetch: 2,
             normaliser: None,
+            target_normaliser: None,
             class_weights: None,
         }
     }
@@ -75,6 +78,9 @@ impl LoaderOptions {
         }
         if let Some(normaliser) = &self.normaliser {
             normaliser.check(source.shape().width())?;
+        }
+        if let (Some(normaliser), TargetShape::Values { names }) = (&self.target_normaliser, &source.shape().targets) {
+            normaliser.check(names.len())?;
         }
         let Some(weights) = &self.class_weights else { return Ok(()) };
         let TargetShape::Classes { names } = &source.shape().targets else {
@@ -245,6 +251,11 @@ impl Filler {
         batch.epoch = epoch;
         if let Some(normaliser) = &self.options.normaliser {
             normaliser.apply(&mut batch.features, batch.width)?;
+        }
+        if let (Some(normaliser), Targets::Values { width, values }) =
+            (&self.options.target_normaliser, &mut batch.targets)
+        {
+            normaliser.apply(values, *width)?;
         }
         if let (Some(of_class), Targets::Classes(classes)) = (&self.options.class_weights, &batch.targets) {
             let weights = batch.weights.get_or_insert_with(|| {

@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
 
+use paceline_model::Targets;
+
 use crate::source::for_each_piece;
-use crate::{Error, Source, Statistics};
+use crate::{Error, Source, Statistics, TargetShape};
 
 /// The mean red, green and blue of the images of ImageNet, from 0 to 255, that networks of the kind VGG were trained with (Simonyan and
 /// Zisserman 2014, section 2.1; the numbers are those of their published models).
@@ -90,6 +92,51 @@ impl Normaliser {
         Ok(Self::min_max(minimum, &maximum).repeated(source.shape().width() / width))
     }
 
+    /// Fits a normaliser to the targets of a source, which are numbers: rows of this many steps. Targets that are not there are left out.
+    pub fn fit_targets(kind: NormaliserKind, source: &dyn Source, steps: usize) -> Result<Option<Self>, Error> {
+        if kind == NormaliserKind::None {
+            return Ok(None);
+        }
+        let bad = |expected: &str, found: &str| {
+            Err(Error::BadSetting {
+                setting: "data.target_normaliser",
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+            })
+        };
+        let TargetShape::Values { names } = &source.shape().targets else {
+            return bad("left out for data whose targets are no numbers", "one");
+        };
+        if source.partitions().is_some() {
+            return bad("left out for partitions, whose notes say nothing of targets", "one");
+        }
+        let (all, steps) = (names.len(), steps.max(1));
+        let mut columns = vec![Column::default(); all / steps];
+        for_each_piece(source, |batch| {
+            let Targets::Values { width, values } = &batch.targets else { return Ok(()) };
+            for row in values.chunks_exact(*width) {
+                for (at, value) in row.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+                    columns[at % (all / steps)].add(*value);
+                }
+            }
+            Ok(())
+        })?;
+        let normaliser = match kind {
+            NormaliserKind::MinMax => {
+                let maximum: Vec<f32> = columns.iter().map(|column| column.maximum.unwrap_or(0.0)).collect();
+                Self::min_max(columns.iter().map(|column| column.minimum.unwrap_or(0.0)).collect(), &maximum)
+            }
+            NormaliserKind::Standardise => Self::Standardise {
+                mean: columns.iter().map(|column| column.mean as f32).collect(),
+                deviation: columns.iter().map(Column::deviation).collect(),
+            },
+            NormaliserKind::None | NormaliserKind::Image | NormaliserKind::Vgg16 => {
+                return bad("`min_max`, `standardise` or `none`", "one for images");
+            }
+        };
+        Ok(Some(normaliser.repeated(steps)))
+    }
+
     /// The same for every step of a sequence.
     fn repeated(self, steps: usize) -> Self {
         match self {
@@ -144,7 +191,7 @@ impl Normaliser {
         Ok(Self::standardise(&mean, &squares, count).repeated(source.shape().width() / width))
     }
 
-    /// Fails unless this normaliser fits features of this width; to be asked of one that came from a file.
+    /// Fails unless this normaliser fits rows of this width; to be asked of one that came from a file.
     pub fn check(&self, width: usize) -> Result<(), Error> {
         let (shift, divisors) = match self {
             Self::MinMax { minimum, range } => (minimum, range),
@@ -183,6 +230,56 @@ impl Normaliser {
             }
         }
         Ok(())
+    }
+
+    /// Takes rows of `width` numbers back to what they were, in place.
+    pub fn undo(&self, numbers: &mut [f32], width: usize) -> Result<(), Error> {
+        self.check(width)?;
+        let (shift, divisors) = match self {
+            Self::MinMax { minimum, range } => (minimum, range),
+            Self::Standardise { mean, deviation } => (mean, deviation),
+            Self::Image { scale } => {
+                numbers.iter_mut().for_each(|value| *value *= scale);
+                return Ok(());
+            }
+            Self::Vgg16 { mean } => {
+                let pixels = numbers.chunks_exact_mut(mean.len());
+                pixels.for_each(|pixel| pixel.iter_mut().zip(mean).for_each(|(value, mean)| *value += mean));
+                return Ok(());
+            }
+        };
+        for row in numbers.chunks_exact_mut(width) {
+            for ((value, shift), divisor) in row.iter_mut().zip(shift).zip(divisors) {
+                *value = *value * divisor + shift;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known of one column of targets.
+#[derive(Clone, Debug, Default)]
+struct Column {
+    count: f64,
+    mean: f64,
+    squares: f64,
+    minimum: Option<f32>,
+    maximum: Option<f32>,
+}
+
+impl Column {
+    /// Welford 1962, as for features.
+    fn add(&mut self, value: f32) {
+        self.count += 1.0;
+        let delta = f64::from(value) - self.mean;
+        self.mean += delta / self.count;
+        self.squares += delta * (f64::from(value) - self.mean);
+        self.minimum = Some(self.minimum.map_or(value, |least| least.min(value)));
+        self.maximum = Some(self.maximum.map_or(value, |most| most.max(value)));
+    }
+
+    fn deviation(&self) -> f32 {
+        divisor((self.squares / self.count.max(1.0)).sqrt())
     }
 }
 
@@ -244,6 +341,33 @@ mod tests {
     fn table() -> Arrays {
         let shape = ExampleShape { features: vec![3], targets: TargetShape::None };
         Arrays::new(vec![1.0, 7.0, 1e6, 2.0, 7.0, 1e6 + 1.0, 6.0, 7.0, 1e6 + 2.0], shape, Targets::None).unwrap()
+    }
+
+    #[test]
+    fn targets_are_taken_apart_column_by_column_and_brought_back() {
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let shape = ExampleShape { features: vec![2, 1], targets: TargetShape::Values { names } };
+        let values = vec![1.0, f32::NAN, 3.0, 500.0, 5.0, 700.0];
+        let targets = Targets::Values { width: 2, values: values.clone() };
+        let source = Arrays::new(vec![0.0; 6], shape, targets).unwrap();
+        for (kind, known) in
+            [(NormaliserKind::MinMax, [0.0, 0.5, 1.0]), (NormaliserKind::Standardise, [-1.224_745, 0.0, 1.224_745])]
+        {
+            let normaliser = Normaliser::fit_targets(kind, &source, 1).unwrap().unwrap();
+            let mut rows = values.clone();
+            normaliser.apply(&mut rows, 2).unwrap();
+            let found = [rows[0], rows[2], rows[4]];
+            assert!(found.iter().zip(known).all(|(found, known)| (found - known).abs() < 1e-6), "{kind:?}: {found:?}");
+            assert!(rows[1].is_nan() && rows[3] == if kind == NormaliserKind::MinMax { 0.0 } else { -1.0 });
+            normaliser.undo(&mut rows, 2).unwrap();
+            let is_close = |(a, b): (&f32, &f32)| a.is_nan() && b.is_nan() || (a - b).abs() < 1e-6 * b.abs();
+            assert!(rows.iter().zip(&values).all(is_close), "{rows:?}");
+        }
+        // As two steps of one column: one mean for both.
+        let steps = Normaliser::fit_targets(NormaliserKind::MinMax, &source, 2).unwrap().unwrap();
+        assert_eq!(steps, Normaliser::MinMax { minimum: vec![1.0; 2], range: vec![699.0; 2] });
+        let refused = Normaliser::fit_targets(NormaliserKind::Image, &source, 1);
+        assert!(matches!(refused, Err(Error::BadSetting { setting: "data.target_normaliser", .. })));
     }
 
     #[test]

@@ -120,6 +120,17 @@ pub enum InputType {
 }
 
 impl InputType {
+    /// What examples of this shape are: a row, steps and their numbers, an image, or a volume; nothing for other shapes.
+    pub fn of_shape(shape: &[usize]) -> Option<Self> {
+        Some(match *shape {
+            [count] => InputType::FeedForward(count),
+            [steps, features] => InputType::Sequence([steps, features]),
+            [height, width, channels] => InputType::Image([height, width, channels]),
+            [depth, height, width, channels] => InputType::Volume([depth, height, width, channels]),
+            _ => return None,
+        })
+    }
+
     /// The shape of one example.
     pub fn shape(self) -> Shape {
         match self {

@@ -46,16 +46,11 @@ impl Auto {
     pub(crate) fn settle(&self, mut network: NetworkConfig, shape: &ExampleShape) -> Result<NetworkConfig, Error> {
         let bad = |setting, expected, found| Err(Error::BadSetting { setting, expected, found });
         if let (true, [input]) = (self.input, &mut network.inputs[..]) {
-            input.kind = match shape.features[..] {
-                [count] => InputType::FeedForward(count),
-                [steps, features] => InputType::Sequence([steps, features]),
-                [height, width, channels] => InputType::Image([height, width, channels]),
-                [depth, height, width, channels] => InputType::Volume([depth, height, width, channels]),
-                _ => {
-                    let expected = "the shape of an example, where data is not a row, a sequence, an image or a volume";
-                    return bad("network.input", expected, format!("`auto` for {:?}", shape.features));
-                }
+            let Some(kind) = InputType::of_shape(&shape.features) else {
+                let expected = "the shape of an example, where data is not a row, a sequence, an image or a volume";
+                return bad("network.input", expected, format!("`auto` for {:?}", shape.features));
             };
+            input.kind = kind;
         }
         for index in &self.units {
             let count = match &shape.targets {

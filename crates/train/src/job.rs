@@ -77,8 +77,17 @@ const SECTIONS: [&str; 6] = ["data", "network", "pretrain", "train", "transfer",
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
 const OF_SOURCES: [&str; 4] = ["train", "test", "test_share", "stratified"];
-const OF_STEPS: [&str; 8] =
-    ["batch", "global_batch", "micro_batch", "normaliser", "shuffle", "by_length", "seed", "class_weights"];
+const OF_STEPS: [&str; 9] = [
+    "batch",
+    "global_batch",
+    "micro_batch",
+    "normaliser",
+    "target_normaliser",
+    "shuffle",
+    "by_length",
+    "seed",
+    "class_weights",
+];
 /// Keys of the table `train`.
 const OF_TRAINING: [&str; 11] = [
     "epochs",

@@ -21,6 +21,7 @@ mod generate;
 mod inference;
 mod job;
 mod mode;
+mod normalisers;
 mod options;
 pub mod picture;
 mod pretrain;
@@ -44,6 +45,7 @@ pub use inference::{
 };
 pub use job::{DIGITS_JOB, DataConfig, IfFound, Job};
 pub use mode::Mode;
+pub use normalisers::Normalisers;
 pub use options::{Balanced, ClassWeights, TrainOptions};
 pub use paceline_exchange::{Clipping, Form, ThresholdPolicy};
 pub use pretrain::{Phase, PretrainConfig, Pretraining};

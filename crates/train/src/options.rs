@@ -34,6 +34,8 @@ pub struct TrainOptions {
     pub prefetch: usize,
     /// What is done to the features; what suits the source if not set.
     pub normaliser: Option<NormaliserKind>,
+    /// What is done to targets that are numbers, and undone in predictions; nothing if not set.
+    pub target_normaliser: Option<NormaliserKind>,
     /// What an example of each class weighs.
     pub class_weights: Option<ClassWeights>,
     /// Whether the model is judged on the test data.
@@ -124,6 +126,7 @@ impl Default for TrainOptions {
             seed: 0,
             prefetch: 4,
             normaliser: None,
+            target_normaliser: None,
             class_weights: None,
             evaluate: true,
             evaluate_every: 1,

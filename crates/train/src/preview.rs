@@ -49,16 +49,16 @@ impl Trainer {
         let options = &self.options;
         let loader = Loader::new(
             self.train.clone(),
-            LoaderOptions {
+            self.fit_normalisers()?.into_options(LoaderOptions {
                 batch: options.step_examples(),
                 share: Share { of: options.workers, index: 0 },
                 shuffle: options.shuffle,
                 by_length: options.by_length,
                 seed: options.seed,
                 prefetch: 0,
-                normaliser: self.fit_normaliser()?,
                 class_weights: ClassWeights::each(options.class_weights.as_ref()),
-            },
+                ..LoaderOptions::default()
+            }),
         )?;
         let batch = loader.epoch(0, 0).next().transpose()?.unwrap_or_else(Batch::empty);
         let mut engine = Engine::new(self.network.clone()).micro_batch(options.micro_batch);

@@ -2,22 +2,23 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source};
-use paceline_model::{Batch, Model};
+use paceline_data::{Loader, LoaderOptions, Schema, Source};
+use paceline_model::Batch;
 use paceline_nn::evaluation::Thresholds;
 use paceline_nn::{Engine, ModelFile, OutputInfo, Registry};
 
+use crate::normalisers::predict;
 use crate::run::resume::read_extra;
 use crate::run::trainer::fits_features;
 use crate::scores::name_outputs;
-use crate::{Error, Scores, evaluate};
+use crate::{Error, Normalisers, Scores, evaluate};
 
 /// A trained model, ready to judge and to predict.
 pub struct SavedModel {
     /// What the file holds.
     pub file: ModelFile,
-    /// What is done to features before they go in.
-    pub normaliser: Option<Normaliser>,
+    /// What is done to features before they go in, and to targets when it was trained.
+    pub normalisers: Normalisers,
     /// Columns and classes of the data that it was trained on.
     pub schema: Option<Schema>,
     engine: Engine,
@@ -45,10 +46,10 @@ impl SavedModel {
         if let Cow::Owned(presented) = file.network.presented(&file.state, file.progress) {
             file.state = presented;
         }
-        let normaliser: Option<Normaliser> = read_extra(&file, path, "normaliser")?;
+        let normalisers = Normalisers::read(&file, path)?;
         let schema: Option<Schema> = read_extra(&file, path, "schema")?;
-        if let Some(Err(error)) = normaliser.as_ref().map(|n| n.check(file.network.input().len())) {
-            return Err(untrusted(path, "a `normaliser` that fits its network".into(), error.to_string()));
+        if let Err((key, error)) = normalisers.check(&file.network) {
+            return Err(untrusted(path, format!("a `{key}` that fits its network"), error.to_string()));
         }
         let outputs = file.network.output().len();
         if let Some(names) = schema.as_ref().and_then(Schema::class_names)
@@ -58,7 +59,7 @@ impl SavedModel {
             return Err(untrusted(path, expected, format!("{} classes", names.len())));
         }
         let engine = Engine::new(file.network.clone());
-        Ok(Self { file, normaliser, schema, engine })
+        Ok(Self { file, normalisers, schema, engine })
     }
 
     /// A name for every output: the classes, the target columns, or plain numbers.
@@ -110,7 +111,7 @@ impl SavedModel {
     /// How good the model is on this data; `None` if it has no targets.
     pub fn evaluate(&mut self, source: Arc<dyn Source>, batch: usize) -> Result<Option<Scores>, Error> {
         fits_features(&self.file.network, &*source, "given")?;
-        let options = self.loader_options(batch);
+        let options = self.normalisers.clone().into_options(given_order(batch));
         evaluate(&mut self.engine, &self.file.state, &self.file.network, source, options, Thresholds::Exact)
     }
 
@@ -122,23 +123,25 @@ impl SavedModel {
         mut each: impl FnMut(&Batch, &[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
         fits_features(&self.file.network, &*source, "given")?;
-        let loader = Loader::new(source, self.loader_options(batch)).map_err(Error::from)?;
+        let options = LoaderOptions { normaliser: self.normalisers.features.clone(), ..given_order(batch) };
+        let loader = Loader::new(source, options).map_err(Error::from)?;
+        let undone = self.normalisers.targets.as_ref();
         let mut outputs = Vec::new();
         let mut batches = loader.epoch(0, 0);
         while let Some(batch) = batches.next() {
             let mut batch = batch.map_err(Error::from)?;
             // Whatever the targets are, they have no say here.
             batch.targets = paceline_model::Targets::None;
-            self.engine.predict(&batch, &self.file.state, &mut outputs).map_err(Error::from)?;
+            predict(&mut self.engine, &self.file.state, &mut batch, undone, &mut outputs).map_err(Error::from)?;
             each(&batch, &outputs)?;
             batches.recycle(batch);
         }
         Ok(())
     }
+}
 
-    fn loader_options(&self, batch: usize) -> LoaderOptions {
-        LoaderOptions { batch, shuffle: false, normaliser: self.normaliser.clone(), ..LoaderOptions::default() }
-    }
+fn given_order(batch: usize) -> LoaderOptions {
+    LoaderOptions { batch, shuffle: false, ..LoaderOptions::default() }
 }
 
 /// Reads a model file. A description of a network that makes no sense is the file's fault, not the job's.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use paceline_data::{Loader, LoaderOptions, Source, TargetShape};
+use paceline_data::{Loader, LoaderOptions, Normaliser, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
 use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
 use paceline_nn::{Network, OutputInfo, Shape};
@@ -9,6 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::Error;
+use crate::normalisers::predict;
 
 /// How good a model is on some data.
 #[derive(Clone, Debug)]
@@ -211,10 +212,17 @@ impl Evaluator {
         Some(Self { scores, apart, outputs: Vec::new() })
     }
 
-    /// Runs a model on one batch and judges what comes out.
-    pub fn add(&mut self, model: &mut dyn Model, state: &State, batch: &Batch) -> Result<(), Error> {
+    /// Runs a model on one batch and judges what comes out. Targets are as the data has them; `normaliser` is what the model learned
+    /// them by.
+    pub fn add(
+        &mut self,
+        model: &mut dyn Model,
+        state: &State,
+        batch: &mut Batch,
+        normaliser: Option<&Normaliser>,
+    ) -> Result<(), Error> {
         let mut outputs = std::mem::take(&mut self.outputs);
-        let loss = model.predict(batch, state, &mut outputs)?;
+        let loss = predict(model, state, batch, normaliser, &mut outputs)?;
         self.add_outputs(batch, &outputs, loss.unwrap_or_default());
         self.outputs = outputs;
         Ok(())
@@ -350,12 +358,20 @@ pub fn evaluate(
     thresholds: Thresholds,
 ) -> Result<Option<Scores>, Error> {
     let Some(mut evaluator) = Evaluator::new(&source.shape().targets, network, thresholds) else { return Ok(None) };
-    let loader =
-        Loader::new(source, LoaderOptions { shuffle: false, by_length: false, class_weights: None, ..options })?;
+    let normaliser = options.target_normaliser;
+    let options = LoaderOptions {
+        shuffle: false,
+        by_length: false,
+        class_weights: None,
+        // Figures are told in the units of the data.
+        target_normaliser: None,
+        ..options
+    };
+    let loader = Loader::new(source, options)?;
     let mut batches = loader.epoch(0, 0);
     while let Some(batch) = batches.next() {
-        let batch = batch?;
-        evaluator.add(model, state, &batch)?;
+        let mut batch = batch?;
+        evaluator.add(model, state, &mut batch, normaliser.as_ref())?;
         batches.recycle(batch);
     }
     Ok(Some(evaluator.scores()))

@@ -135,8 +135,8 @@ impl Trainer {
             );
             return Err(Error::OtherModel { expected, found });
         }
-        let normaliser = self.fit_normaliser()?;
-        self.begins = Some(Begins { state, progress: Progress::default(), normaliser });
+        let normalisers = self.fit_normalisers()?;
+        self.begins = Some(Begins { state, progress: Progress::default(), normalisers });
         self.transferred = Some(told);
         Ok(self)
     }

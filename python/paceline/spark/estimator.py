@@ -69,6 +69,12 @@ class _Settings(
     normaliser: Param[Any] = Param(
         Params._dummy(), "normaliser", "none, min_max, standardise or image", typeConverter=TypeConverters.toString
     )
+    targetNormaliser: Param[Any] = Param(
+        Params._dummy(),
+        "targetNormaliser",
+        "none, min_max or standardise: what is done to labels that are numbers, and undone in predictions",
+        typeConverter=TypeConverters.toString,
+    )
     exportDirectory: Param[Any] = Param(
         Params._dummy(),
         "exportDirectory",
@@ -109,6 +115,7 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             epochs=1,
             batchSize=32,
             normaliser="none",
+            targetNormaliser="none",
             seed=0,
             port=0,
             verbose=False,
@@ -127,6 +134,7 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             mode=self.getOrDefault(self.mode),
             seed=self.getOrDefault(self.seed),
             normaliser=self.getOrDefault(self.normaliser),
+            target_normaliser=self.getOrDefault(self.targetNormaliser),
         )
         placement = Placement(
             workers,

@@ -39,6 +39,7 @@ class SparkNetwork:
         weight: str | None = None,
         task: str = "classes",
         normaliser: str = "none",
+        target_normaliser: str = "none",
     ) -> None:
         if task not in ("classes", "regression"):
             raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
@@ -47,7 +48,7 @@ class SparkNetwork:
         self._model = network if isinstance(network, Model) else None
         self.columns = Columns.of(features, label, weight)
         self.is_classes = task == "classes"
-        self.normaliser = normaliser
+        self.normaliser, self.target_normaliser = normaliser, target_normaliser
         self.listeners: list[Callback] = []
         self.hooks: list[Callable[[Event], object]] = []
         self.labels: tuple[Any, ...] | None = None
@@ -92,6 +93,7 @@ class SparkNetwork:
             mode=master.mode(),
             seed=master.rng_seed,
             normaliser=self.normaliser,
+            target_normaliser=self.target_normaliser,
             early_stopping=early_stopping,
             start=self._model,
             take="everything",

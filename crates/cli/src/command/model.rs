@@ -2,7 +2,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use paceline::nn::{Filters, LayerInfo, ModelFile, Network};
-use paceline::train::SavedModel;
+use paceline::train::{Normalisers, SavedModel};
 
 use super::say;
 use crate::arguments::Model;
@@ -26,10 +26,12 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
     let network = &saved.file.network;
     tell_network(network)?;
     say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
-    if let Some(normaliser) = &saved.normaliser {
+    let Normalisers { features, targets } = &saved.normalisers;
+    for (what, normaliser) in [("normaliser", features), ("normaliser of targets", targets)] {
+        let Some(normaliser) = normaliser else { continue };
         let text = format!("{normaliser:?}");
         say(&format_args!(
-            "normaliser: {}",
+            "{what}: {}",
             if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text }
         ))?;
     }

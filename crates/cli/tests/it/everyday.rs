@@ -121,7 +121,7 @@ fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
     let parameters = |name: &str| {
         let path = folder.path().join(name).join("model.safetensors");
         let model = paceline_train::SavedModel::load(&path).expect("a model");
-        (model.normaliser, model.file.state.parameters)
+        (model.normalisers, model.file.state.parameters)
     };
     assert_eq!(parameters("rest"), parameters("cv/fold-1"));
     // What is there is not replaced without a word, and goes on where it was interrupted.

@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::Normaliser;
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
 use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Presented, Registry};
 use paceline_train::{
-    AveragingOptions, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers, write_snapshot,
+    AveragingOptions, Normalisers, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers,
+    write_snapshot,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -39,7 +39,7 @@ const ROUNDS: &str = "rounds";
 pub(super) struct Disk {
     pub folder: PathBuf,
     pub trainer: Arc<Trainer>,
-    pub normaliser: Option<Normaliser>,
+    pub normalisers: Normalisers,
     pub mode: ReplicaMode,
 }
 
@@ -96,7 +96,7 @@ impl Disk {
         let velocity = self.velocity_length();
         let numbers = Snapshot::new(state, self.trainer.network(), velocity)?;
         let presented = Presented::new(self.trainer.network(), &numbers, progress);
-        let mut model = self.trainer.model_file(self.normaliser.as_ref(), State::default(), progress, 0);
+        let mut model = self.trainer.model_file(&self.normalisers, State::default(), progress, 0);
         let mut beside = Vec::new();
         if let Some(rounds) = rounds {
             model.extra.insert(ROUNDS.into(), serde_json::to_string(rounds).expect("numbers can be written"));
@@ -216,7 +216,7 @@ impl Disk {
     pub(super) fn judge(&self, state: &Bulk, progress: Progress) -> Result<Option<Scores>, ClusterError> {
         let state = self.state(state).map_err(|reason| ClusterError::RunFailed { reason })?;
         let presented = self.trainer.network().presented(&state, progress);
-        Ok(self.trainer.judge(self.normaliser.as_ref(), &presented)?)
+        Ok(self.trainer.judge(&self.normalisers, &presented)?)
     }
 
     pub(super) fn keep_best(&self, state: &Bulk, progress: Progress) -> Result<(), String> {
@@ -235,7 +235,7 @@ impl Disk {
         let path = self.folder.join(MODEL);
         if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), &Registry::default())
         {
-            let scores = self.trainer.judge(self.normaliser.as_ref(), &best.state)?;
+            let scores = self.trainer.judge(&self.normalisers, &best.state)?;
             best.save(&path)?;
             return self.read_back(path, &best, scores);
         }

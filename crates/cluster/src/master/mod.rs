@@ -157,11 +157,11 @@ impl<'a> ToLead<'a> {
     }
 }
 
-/// Begins with what a model has learned. Workers must treat features as it was trained with.
+/// Begins with what a model has learned. Workers must treat features and targets as it was trained with.
 fn beginning_with(trainer: Trainer, model: &ModelFile, take: Take) -> Result<Trainer, ClusterError> {
-    let of_workers = trainer.fit_normaliser()?;
+    let of_workers = trainer.fit_normalisers()?;
     let trainer = trainer.begin_with(model, take)?;
-    if trainer.fit_normaliser()? != of_workers {
+    if trainer.fit_normalisers()? != of_workers {
         return Err(ClusterError::OtherNormaliser);
     }
     Ok(trainer)
@@ -180,8 +180,8 @@ fn run_phase(
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;
-    let normaliser = trainer.fit_normaliser()?;
-    let disk = Disk { folder, trainer: trainer.clone(), normaliser, mode: mode.clone() };
+    let normalisers = trainer.fit_normalisers()?;
+    let disk = Disk { folder, trainer: trainer.clone(), normalisers, mode: mode.clone() };
     disk.make_folder()?;
 
     let coordination: Box<dyn Coordination> = match &options.coordinator {

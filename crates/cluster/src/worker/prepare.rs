@@ -16,10 +16,10 @@ pub fn read_job(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Read
     let open = OpenOptions { confined: true, ..open.clone() };
     let trainer = job.worker_trainer(&open)?;
     let brings = brings(&**trainer.train_source())?;
-    let (normaliser, slots) = (trainer.fit_normaliser()?, slots as usize);
+    let (normalisers, slots) = (trainer.fit_normalisers()?, slots as usize);
     let mode = replica_mode(trainer.options())?;
     let gives_nothing = mode == ReplicaMode::Sync;
-    let replica = CoreReplica::new(&trainer, mode, slots, normaliser)?;
+    let replica = CoreReplica::new(&trainer, mode, slots, normalisers)?;
     let (width, layout) = (trainer.network().parameter_count(), replica.layout());
     Ok((Ready { job: text, brings, width, layout, gives_nothing }, Box::new(replica)))
 }

@@ -81,7 +81,8 @@ impl NetworkConfig {
         Self::new(InputType::FlatImage([height, width, channels]))
     }
 
-    fn new(input: InputType) -> Self {
+    /// A network over examples of this kind, such as [`InputType::of_shape`] finds in data.
+    pub fn new(input: InputType) -> Self {
         Self::with_inputs([(ONLY_INPUT, input)])
     }
 

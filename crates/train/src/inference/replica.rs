@@ -1,7 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use paceline_model::{Batch, Loss, Model};
+use paceline_model::{Batch, Loss};
 use paceline_nn::Engine;
 
 use super::InferenceError;
@@ -9,6 +9,8 @@ use super::intake::{Intake, Request};
 use super::served::Served;
 use super::slot::{Slot, Told};
 use super::statistics::Counters;
+use crate::Normalisers;
+use crate::normalisers::predict;
 use crate::team::panic_message;
 
 /// One engine: a model with memory of its own for activations. Parameters are shared with all others.
@@ -83,7 +85,7 @@ impl Replica {
         (self.joined, self.outputs) = (joined, outputs);
     }
 
-    /// Normalises a batch in place and runs the model on it. A panic is an error, and costs the engine that it left.
+    /// Normalises the features of a batch in place and runs the model on it. A panic is an error, and costs the engine that it left.
     fn pass(
         &mut self,
         model: &Served,
@@ -94,11 +96,12 @@ impl Replica {
         let kept = self.engine.take().filter(|(version, _)| *version == model.version);
         let run = AssertUnwindSafe(|| {
             let (_, mut engine) = kept.unwrap_or_else(|| (model.version, Engine::new(model.network.clone())));
-            if let Some(normaliser) = &model.normaliser {
+            let Normalisers { features, targets } = &model.normalisers;
+            if let Some(normaliser) = features {
                 let fits = "the normaliser was checked against the network when the model was taken";
                 normaliser.apply(&mut batch.features, batch.width).expect(fits);
             }
-            let loss = engine.predict(batch, &model.state, outputs)?;
+            let loss = predict(&mut engine, &model.state, batch, targets.as_ref(), outputs)?;
             Ok((engine, loss))
         });
         match catch_unwind(run) {

@@ -1,24 +1,23 @@
-use paceline_data::Normaliser;
 use paceline_model::{Flat, State};
 use paceline_nn::{ModelFile, Network};
 
 use super::InferenceError;
-use crate::{Error, SavedModel};
+use crate::{Error, Normalisers, SavedModel};
 
 /// One version of the model. All replicas read the same parameters; a request keeps the version that it began with.
 pub(super) struct Served {
     pub(super) version: u64,
     pub(super) network: Network,
     pub(super) state: State,
-    pub(super) normaliser: Option<Normaliser>,
+    pub(super) normalisers: Normalisers,
 }
 
 impl Served {
     pub(super) fn new(model: ModelFile, version: u64) -> Result<Self, Error> {
-        let SavedModel { file, normaliser, .. } = SavedModel::new(model)?;
+        let SavedModel { file, normalisers, .. } = SavedModel::new(model)?;
         // Nobody trains here: what the updater remembers can go.
         let state = State { gradient: Flat::default(), slots: Vec::new(), ..file.state };
-        Ok(Self { version, network: file.network, state, normaliser })
+        Ok(Self { version, network: file.network, state, normalisers })
     }
 
     /// Numbers that go in per example.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use paceline_data::{Loader, LoaderOptions, Normaliser};
+use paceline_data::{Loader, LoaderOptions};
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Span, Steps};
 use paceline_exchange::sharing::Encodes;
@@ -16,7 +16,7 @@ use super::reader::Reader;
 use super::snapshot::{adopt_into, write_snapshot};
 use super::{Contributed, Layout, Overhead, Parts, Replica, ReplicaMode, SharedStep, Sink, SlotShare};
 use crate::team::{Outlet, Purpose, UpdateSender};
-use crate::{AveragingOptions, ClassWeights, Error, Outer, SharedOptions, Traffic, Trainer};
+use crate::{AveragingOptions, ClassWeights, Error, Normalisers, Outer, SharedOptions, Traffic, Trainer};
 
 /// The cores of one machine as a [`Replica`]: slots that take every step together.
 pub struct CoreReplica {
@@ -68,25 +68,19 @@ const STRETCH: usize = 16 << 10;
 
 impl CoreReplica {
     /// A replica of so many slots at the start of a run.
-    pub fn new(
-        trainer: &Trainer,
-        mode: ReplicaMode,
-        slots: usize,
-        normaliser: Option<Normaliser>,
-    ) -> Result<Self, Error> {
+    pub fn new(trainer: &Trainer, mode: ReplicaMode, slots: usize, normalisers: Normalisers) -> Result<Self, Error> {
         let options = trainer.options();
         let loader = Loader::new(
             trainer.train_source().clone(),
-            LoaderOptions {
+            normalisers.into_options(LoaderOptions {
                 batch: options.step_examples(),
                 shuffle: options.shuffle,
                 by_length: options.by_length,
                 seed: options.seed,
                 prefetch: 0,
-                normaliser,
                 class_weights: ClassWeights::each(options.class_weights.as_ref()),
                 ..LoaderOptions::default()
-            },
+            }),
         )?;
         let crew = Crew::start(trainer.network(), slots, options.micro_batch)?;
         let parameters = crew.state().parameters.len();

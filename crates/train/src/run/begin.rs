@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use paceline_data::{Loader, LoaderOptions, Normaliser, Share, TargetShape};
+use paceline_data::{Loader, LoaderOptions, Share, TargetShape};
 use paceline_model::{Loss, Progress, State};
 use paceline_nn::{Engine, ModelFile};
 
@@ -16,14 +16,14 @@ use crate::saved::load;
 use crate::team::feed::Deal;
 use crate::team::{Member, Team};
 use crate::team::{Memory, RESIDUAL};
-use crate::{ClassWeights, Error, Evaluator, Metric, Mode, TrainOptions, Trainer, Worker};
+use crate::{ClassWeights, Error, Evaluator, Metric, Mode, Normalisers, TrainOptions, Trainer, Worker};
 
 /// Where a run stands when it begins.
 struct Start {
     state: State,
     progress: Progress,
     step: u64,
-    normaliser: Option<Normaliser>,
+    normalisers: Normalisers,
     losses: Vec<Loss>,
     memories: Vec<Memory>,
     kept: Kept,
@@ -58,13 +58,13 @@ impl<'a> Run<'a> {
         let resumed_at = options.resume.then_some(start.progress.iteration);
         let keep = options.checkpoint.keep;
         let checkpoints = options.output.as_deref().map(|folder| Checkpoints::new(folder, keep, resumed_at));
-        let Start { normaliser, kept, best, .. } = start;
+        let Start { normalisers, kept, best, .. } = start;
         let now = Instant::now();
         Ok(Self {
             trainer,
             team,
             halt,
-            normaliser,
+            normalisers,
             step,
             began: now,
             before: Duration::try_from_secs_f64(kept.seconds).unwrap_or_default(),
@@ -88,7 +88,7 @@ fn fresh(trainer: &Trainer) -> Result<Start, Error> {
         state: trainer.first_state(),
         progress: trainer.first_progress(),
         step: 0,
-        normaliser: trainer.fit_normaliser()?,
+        normalisers: trainer.fit_normalisers()?,
         losses: Vec::new(),
         memories: Vec::new(),
         kept: Kept::default(),
@@ -115,7 +115,7 @@ fn resumed(trainer: &Trainer) -> Result<Start, Error> {
         }
     }
     let mut start = Start {
-        normaliser: read_extra(&saved, &path, "normaliser")?,
+        normalisers: Normalisers::read(&saved, &path)?,
         losses: losses(&saved, &path)?,
         memories: memories(&saved),
         kept,
@@ -150,16 +150,16 @@ fn team(trainer: &Trainer, start: &Start, halt: &Halt) -> Result<Team, Error> {
     for (index, mut exchange) in exchanges.into_iter().enumerate() {
         let loader = Loader::new(
             trainer.train.clone(),
-            LoaderOptions {
+            start.normalisers.clone().into_options(LoaderOptions {
                 batch: options.step_examples(),
                 share: Share { of: options.workers, index },
                 shuffle: options.shuffle,
                 by_length: options.by_length,
                 seed: options.seed,
                 prefetch: options.prefetch,
-                normaliser: start.normaliser.clone(),
                 class_weights: ClassWeights::each(options.class_weights.as_ref()),
-            },
+                ..LoaderOptions::default()
+            }),
         )?;
         let mut state = start.state.clone();
         exchange.begin(&start.memories, &mut state)?;

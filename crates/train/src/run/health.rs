@@ -1,6 +1,6 @@
 //! What went wrong when a loss is no number any more.
 
-use paceline_model::{Batch, Progress, State};
+use paceline_model::{Batch, Progress, State, Targets};
 use paceline_nn::{InputType, Network};
 
 use crate::{Error, Scores};
@@ -30,6 +30,8 @@ pub(crate) fn not_finite(
         too_high(largest)
     } else if batch.features.iter().any(|x| x.abs() > WILD) {
         "features go beyond 1,000: set `data.normaliser`".into()
+    } else if matches!(&batch.targets, Targets::Values { values, .. } if values.iter().any(|x| x.abs() > WILD)) {
+        "targets go beyond 1,000: set `data.target_normaliser`".into()
     } else {
         "the learning rate is most likely too high: lower it, or clip gradients".into()
     };

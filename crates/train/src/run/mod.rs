@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paceline_data::{LoaderOptions, Normaliser, Share};
+use paceline_data::{LoaderOptions, Share};
 use paceline_model::{Loss, Progress, State};
 use paceline_nn::{Engine, Instructions, ModelFile};
 
@@ -39,7 +39,7 @@ use crate::run::plateau::Fallen;
 use crate::run::resume::{Kept, keep};
 use crate::team::feed::Deal;
 use crate::team::{Member, StepsTaken, Stretch, TELL_EVERY, Team};
-use crate::{EarlyStopping, Error, Event, Metric, Mode, Outcome, Scores, Trainer, Worker, evaluate};
+use crate::{EarlyStopping, Error, Event, Metric, Mode, Normalisers, Outcome, Scores, Trainer, Worker, evaluate};
 
 pub(crate) const MODEL: &str = "model.safetensors";
 
@@ -53,7 +53,7 @@ pub(crate) struct Run<'a> {
     pub trainer: &'a Trainer,
     pub team: Team,
     pub halt: Halt,
-    pub normaliser: Option<Normaliser>,
+    pub normalisers: Normalisers,
     /// The step of the epoch that comes next.
     pub step: u64,
     pub began: Instant,
@@ -429,7 +429,7 @@ impl Run<'_> {
     /// The state with all that a run needs to go on from it.
     fn whole(&self) -> ModelFile {
         let Worker { state, progress, .. } = self.first();
-        let mut model = self.trainer.model_file(self.normaliser.as_ref(), state.clone(), *progress, self.step);
+        let mut model = self.trainer.model_file(&self.normalisers, state.clone(), *progress, self.step);
         keep(
             &mut model,
             &Kept { seconds: self.elapsed().as_secs_f64(), record: self.record, plateau: self.plateau },
@@ -445,7 +445,7 @@ impl Run<'_> {
     fn model(&self) -> ModelFile {
         let Worker { state, progress, .. } = self.first();
         let presented = self.trainer.network.presented(state, *progress).into_owned();
-        self.trainer.model_file(self.normaliser.as_ref(), presented, *progress, self.step)
+        self.trainer.model_file(&self.normalisers, presented, *progress, self.step)
     }
 
     fn kept(&self) -> String {

@@ -92,19 +92,32 @@ pub(crate) struct DataKey {
     #[serde(default)]
     normaliser: Option<NormaliserKind>,
     #[serde(default)]
+    target_normaliser: Option<NormaliserKind>,
+    #[serde(default)]
     class_weights: Option<Vec<f32>>,
 }
 
 impl DataKey {
     pub(crate) fn of(options: &TrainOptions, source: &dyn Source) -> Result<Self, Error> {
-        let TrainOptions { shuffle, by_length, seed, normaliser, class_weights, .. } = options.clone();
+        let TrainOptions { shuffle, by_length, seed, normaliser, target_normaliser, class_weights, .. } =
+            options.clone();
         let class_weights = ClassWeights::each(class_weights.as_ref());
         let (examples, batch) = (source.examples(), options.step_examples());
         let fingerprint = match source.order() {
             Order::Sequential => None,
             Order::Any | Order::Blocks { .. } => Some(format!("{:016x}", fingerprint(source)?)),
         };
-        Ok(Self { examples, fingerprint, batch, shuffle, by_length, seed, normaliser, class_weights })
+        Ok(Self {
+            examples,
+            fingerprint,
+            batch,
+            shuffle,
+            by_length,
+            seed,
+            normaliser,
+            target_normaliser,
+            class_weights,
+        })
     }
 }
 

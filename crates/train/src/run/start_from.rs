@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use paceline_data::Normaliser;
 use paceline_model::{Progress, State};
 use paceline_nn::{ModelFile, Network, Parameter};
 
-use crate::run::resume::read_extra;
-use crate::{Error, Trainer};
+use crate::{Error, Normalisers, Trainer};
 
 /// What is taken over from a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +20,12 @@ pub enum Take {
 pub(crate) struct Begins {
     pub state: State,
     pub progress: Progress,
-    /// What the model was trained with, which may be nothing.
-    pub normaliser: Option<Normaliser>,
+    /// What the model was trained with.
+    pub normalisers: Normalisers,
 }
 
 impl Trainer {
-    /// Begins with what a model has learned, which has the same layers. Features are treated as they were when it was trained.
+    /// Begins with what a model has learned, which has the same layers. Features and targets are treated as they were when it was trained.
     pub fn begin_with(mut self, model: &ModelFile, take: Take) -> Result<Self, Error> {
         let (network, origin) = (&self.network, Path::new("the model to begin with"));
         same_arrays(network.parameters(), model.network.parameters())?;
@@ -39,7 +37,7 @@ impl Trainer {
             let found = format!("`{}` with one that is not finite", broken.name);
             return Err(Error::OtherModel { expected: "numbers to go on from".into(), found });
         }
-        let normaliser = read_extra(model, origin, "normaliser")?;
+        let normalisers = Normalisers::read(model, origin)?;
         let mut state = network.initial_state();
         state.parameters.copy_from_slice(&model.state.parameters);
         state.running.copy_from_slice(&model.state.running);
@@ -50,7 +48,7 @@ impl Trainer {
             progress = model.progress;
             self.options.epochs = self.options.epochs.saturating_add(progress.epoch);
         }
-        self.begins = Some(Begins { state, progress, normaliser });
+        self.begins = Some(Begins { state, progress, normalisers });
         self.transferred = None;
         Ok(self)
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{LoaderOptions, Normaliser, Source, TargetShape, check_by_length};
+use paceline_data::{LoaderOptions, Source, TargetShape, check_by_length};
 use paceline_model::{Progress, State};
 use paceline_nn::{Engine, ModelFile, Network, OutputInfo, Registry};
 
@@ -11,7 +11,7 @@ use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
 use crate::run::start_from::Begins;
 use crate::transfer::Transferred;
-use crate::{Error, Evaluator, Event, Journal, Metric, Mode, Scores, Stop, TrainOptions, evaluate};
+use crate::{Error, Evaluator, Event, Journal, Metric, Mode, Normalisers, Scores, Stop, TrainOptions, evaluate};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -132,27 +132,18 @@ impl Trainer {
         &self.options
     }
 
-    /// What is done to the features, fitted to the training data.
-    pub fn fit_normaliser(&self) -> Result<Option<Normaliser>, Error> {
-        if let Some(begins) = &self.begins {
-            return Ok(begins.normaliser.clone());
+    /// What is done to features and targets, fitted to the training data.
+    pub fn fit_normalisers(&self) -> Result<Normalisers, Error> {
+        match &self.begins {
+            Some(begins) => Ok(begins.normalisers.clone()),
+            None => Normalisers::fit(self),
         }
-        let kind = self.options.normaliser.unwrap_or(self.fitted_to.default_normaliser());
-        Ok(Normaliser::fit(kind, &*self.fitted_to)?)
     }
 
     /// A model file of a state of this run.
-    pub fn model_file(
-        &self,
-        normaliser: Option<&Normaliser>,
-        state: State,
-        progress: Progress,
-        step: u64,
-    ) -> ModelFile {
+    pub fn model_file(&self, normalisers: &Normalisers, state: State, progress: Progress, step: u64) -> ModelFile {
         let mut extra = BTreeMap::new();
-        if let Some(normaliser) = normaliser {
-            extra.insert("normaliser".into(), json(normaliser));
-        }
+        normalisers.keep(&mut extra);
         if let Some(schema) = self.train.schema() {
             extra.insert("schema".into(), json(schema));
         }
@@ -166,14 +157,10 @@ impl Trainer {
     }
 
     /// How good a state is on the test data; none without any.
-    pub fn judge(&self, normaliser: Option<&Normaliser>, state: &State) -> Result<Option<Scores>, Error> {
+    pub fn judge(&self, normalisers: &Normalisers, state: &State) -> Result<Option<Scores>, Error> {
         let Some(test) = self.test.clone().filter(|_| self.options.evaluate) else { return Ok(None) };
-        let options = LoaderOptions {
-            batch: JUDGED_AT_A_TIME,
-            shuffle: false,
-            normaliser: normaliser.cloned(),
-            ..Default::default()
-        };
+        let options = LoaderOptions { batch: JUDGED_AT_A_TIME, shuffle: false, ..Default::default() };
+        let options = normalisers.clone().into_options(options);
         let mut engine = Engine::new(self.network.clone());
         evaluate(&mut engine, state, &self.network, test, options, self.options.thresholds())
     }

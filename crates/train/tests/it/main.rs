@@ -14,6 +14,7 @@ mod resume;
 mod sequences;
 mod solvers;
 mod start_from;
+mod target_normaliser;
 mod team;
 mod transfer;
 mod weights;

@@ -69,8 +69,8 @@ fn alone(network: &Network, workers: usize, mode: Mode) -> Vec<u8> {
 
 fn replica(network: &Network, mode: ReplicaMode, slots: usize) -> CoreReplica {
     let trainer = trainer(network, 1, Mode::Solo);
-    let normaliser = trainer.fit_normaliser().expect("digits");
-    CoreReplica::new(&trainer, mode, slots, normaliser).expect("a replica")
+    let normalisers = trainer.fit_normalisers().expect("digits");
+    CoreReplica::new(&trainer, mode, slots, normalisers).expect("a replica")
 }
 
 fn rounds(steps: u64, members: usize) -> Vec<Assignment> {
@@ -244,8 +244,9 @@ fn plain_sync(network: &Network, members: usize) -> Vec<u8> {
     let mut models: Vec<Engine> = (0..members).map(|_| Engine::new(network.clone())).collect();
     let mut state = network.initial_state();
     let trainer = trainer(network, 1, Mode::Solo);
-    let normaliser = trainer.fit_normaliser().expect("digits");
-    let loader = Loader::new(digits(), LoaderOptions { seed: 3, normaliser, ..LoaderOptions::default() });
+    let normalisers = trainer.fit_normalisers().expect("digits");
+    let loader =
+        Loader::new(digits(), LoaderOptions { seed: 3, normaliser: normalisers.features, ..LoaderOptions::default() });
     let loader = loader.expect("good options");
     for assignment in rounds(1, members) {
         let (mut sum, mut weights) = (vec![0.0f32; state.parameters.len()], Vec::new());

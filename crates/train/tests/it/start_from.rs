@@ -75,7 +75,7 @@ fn features_are_treated_as_they_were() {
     let other = Trainer::new(network(16, Updater::adam(0.01)), digits(50), options).expect("they fit");
     let other = other.begin_with(&first.model, Take::Learned).expect("the same network");
     let expected = Normaliser::fit(NormaliserKind::Standardise, &*digits(400)).expect("numbers");
-    assert_eq!(other.fit_normaliser().expect("that of the model"), expected);
+    assert_eq!(other.fit_normalisers().expect("that of the model").features, expected);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! What is done to the numbers of examples on the way in, and undone on the way out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paceline_data::{LoaderOptions, Normaliser, NormaliserKind, TargetShape};
+use paceline_model::{Batch, Loss, Model, State, Targets};
+use paceline_nn::{ModelFile, Network};
+
+use crate::run::resume::{json, read_extra};
+use crate::{Error, Trainer};
+
+const FEATURES: &str = "normaliser";
+const TARGETS: &str = "target_normaliser";
+
+/// What a model was trained with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Normalisers {
+    /// Of features; they stay as they are without one.
+    pub features: Option<Normaliser>,
+    /// Of targets that are numbers: what the model says is taken back to their units.
+    pub targets: Option<Normaliser>,
+}
+
+impl Normalisers {
+    /// Fitted to the training data.
+    pub(crate) fn fit(trainer: &Trainer) -> Result<Self, Error> {
+        let kind = trainer.options.normaliser.unwrap_or(trainer.fitted_to.default_normaliser());
+        Ok(Self { features: Normaliser::fit(kind, &*trainer.fitted_to)?, targets: fit_targets(trainer)? })
+    }
+
+    /// Of a model file.
+    pub(crate) fn read(model: &ModelFile, path: &Path) -> Result<Self, Error> {
+        Ok(Self { features: read_extra(model, path, FEATURES)?, targets: read_extra(model, path, TARGETS)? })
+    }
+
+    /// For a model file.
+    pub(crate) fn keep(&self, extra: &mut BTreeMap<String, String>) {
+        for (key, normaliser) in [(FEATURES, &self.features), (TARGETS, &self.targets)] {
+            if let Some(normaliser) = normaliser {
+                extra.insert(key.into(), json(normaliser));
+            }
+        }
+    }
+
+    /// Fails with the key of the one that does not fit a network.
+    pub(crate) fn check(&self, network: &Network) -> Result<(), (&'static str, paceline_data::Error)> {
+        let widths =
+            [(FEATURES, &self.features, network.input().len()), (TARGETS, &self.targets, network.output().len())];
+        widths.into_iter().try_for_each(|(key, normaliser, width)| {
+            normaliser.as_ref().map_or(Ok(()), |normaliser| normaliser.check(width)).map_err(|error| (key, error))
+        })
+    }
+
+    /// Both, for batches to learn from.
+    pub(crate) fn into_options(self, options: LoaderOptions) -> LoaderOptions {
+        LoaderOptions { normaliser: self.features, target_normaliser: self.targets, ..options }
+    }
+}
+
+/// Where outputs are of the same kind as targets: one can be taken back as the other was brought.
+fn fit_targets(trainer: &Trainer) -> Result<Option<Normaliser>, Error> {
+    let (network, source) = (&trainer.network, &*trainer.train);
+    let kind = trainer.options.target_normaliser.unwrap_or_default();
+    if kind == NormaliserKind::None || !network.wants_targets() {
+        return Ok(None);
+    }
+    let is_alike = |names: &[String]| {
+        let mut outputs = network.outputs();
+        let only = outputs.next().filter(|_| outputs.next().is_none());
+        only.is_some_and(|only| names.len() == network.output().len() && only.loss.told(only.shape, &[]).is_none())
+    };
+    if let TargetShape::Values { names } = &source.shape().targets
+        && !is_alike(names)
+    {
+        let expected = "left out for a network with several ends, or one whose outputs are not what its targets are";
+        return Err(Error::BadSetting { setting: "data.target_normaliser", expected, found: "one".into() });
+    }
+    Ok(Normaliser::fit_targets(kind, source, network.output().steps().unwrap_or(1))?)
+}
+
+/// Runs a model on a batch with features as it takes them, and targets as the data has them. What comes out is in the units of the targets;
+/// the loss is the one that the model was trained by.
+pub(crate) fn predict(
+    model: &mut dyn Model,
+    state: &State,
+    batch: &mut Batch,
+    normaliser: Option<&Normaliser>,
+    outputs: &mut Vec<f32>,
+) -> Result<Option<Loss>, paceline_model::Error> {
+    let Some(normaliser) = normaliser else { return model.predict(batch, state, outputs) };
+    let own = batch.targets.clone();
+    if let Targets::Values { width, values } = &mut batch.targets {
+        // As many as the model does not want are refused by the model.
+        let _ = normaliser.apply(values, *width);
+    }
+    let loss = model.predict(batch, state, outputs);
+    batch.targets = own;
+    let loss = loss?;
+    let width = outputs.len() / batch.examples().max(1);
+    normaliser.undo(outputs, width).expect("it was checked against the model's outputs");
+    Ok(loss)
+}
