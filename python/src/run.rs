@@ -145,7 +145,6 @@ impl Run {
             coordinator,
             token: token.map(read_token).transpose()?,
             identity,
-            certificate: Duration::from_secs(24 * 3600),
             min_workers: min_workers.max(1),
             expected_workers,
             expected_within: seconds("expected_within", 0.0, expected_within)?,
@@ -159,14 +158,13 @@ impl Run {
                 None => None,
             },
             stops_on_poison,
-            record: None,
             status,
             status_token: status_token.map(read_token).transpose()?,
-            output: output.clone(),
             restarts: restart,
             statistics,
             begin_with: begins(start, take)?,
             open: OpenOptions { given: sources(given)?, ..options(cache, offline, root) },
+            ..LeadOptions::new(output.clone())
         };
         let text = JobText { name, text: job, is_json, settings };
         let stop = Stop::default();
@@ -214,19 +212,16 @@ impl Run {
         };
         let options = WorkerOptions {
             listen: listen.unwrap_or_else(|| target.listens_by_default()),
-            target,
             token: token.map(read_token).transpose()?,
             slots: slots.clamp(1, MOST_SLOTS),
             advertise,
-            plain_off_loopback: false,
             open: OpenOptions {
                 given: sources(given)?,
                 held: partitions(held, epoch)?,
                 ..options(cache, offline, root)
             },
-            record: None,
-            keep_state: None,
             patience: seconds("patience", 0.0, patience)?,
+            ..WorkerOptions::new(target)
         };
         let stop = Stop::default();
         let asked = stop.clone();

@@ -50,6 +50,7 @@ pub use master::{LeadOptions, Outcome, run_master};
 pub use paceline_exchange::rounds::{MOST_SLOTS, Slots, StragglerLimit};
 pub use proof::{brings, prove};
 pub use whereabouts::Whereabouts;
+pub use wire::JobText;
 pub use worker::{MakeReplica, Target, WorkerEvent, WorkerOptions, read_job, run_worker, run_worker_with};
 
 /// Events of the network that may wait for a loop. When they are as many, links are read no further.

@@ -150,10 +150,10 @@ impl fmt::Debug for dyn CustomLoss {
     }
 }
 
-type MakeLayer = Box<dyn Fn(&serde_json::Value) -> Result<Arc<dyn CustomLayer>, String> + Send + Sync>;
+type MakeLayer = Arc<dyn Fn(&serde_json::Value) -> Result<Arc<dyn CustomLayer>, String> + Send + Sync>;
 
 /// The custom layers and losses that a job file or model file may name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
     layers: BTreeMap<String, MakeLayer>,
     losses: BTreeMap<String, Arc<dyn CustomLoss>>,
@@ -166,7 +166,7 @@ impl Registry {
         L: Layer,
         F: Fn(&serde_json::Value) -> Result<L, String> + Send + Sync + 'static,
     {
-        self.layers.insert(name.into(), Box::new(move |options| Ok(Arc::new(make(options)?) as Arc<dyn CustomLayer>)));
+        self.layers.insert(name.into(), Arc::new(move |options| Ok(Arc::new(make(options)?) as Arc<dyn CustomLayer>)));
         self
     }
 
@@ -194,6 +194,13 @@ impl Registry {
 
     pub(crate) fn loss_names(&self) -> impl Iterator<Item = &str> {
         self.losses.keys().map(String::as_str)
+    }
+}
+
+/// By the names that both know.
+impl PartialEq for Registry {
+    fn eq(&self, other: &Self) -> bool {
+        self.layers.keys().eq(other.layers.keys()) && self.losses.keys().eq(other.losses.keys())
     }
 }
 

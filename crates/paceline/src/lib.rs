@@ -27,16 +27,20 @@
 //! - [`nn`]: networks: description, engine, evaluation, model files.
 //! - [`data`]: sources, normalisers, loaders.
 //! - [`train`]: the step, the trainer, events, job files.
+//! - [`cluster`]: master and worker of a run on many machines, to be embedded.
 //! - [`prelude`]: what most programs need.
 
+pub use paceline_cluster as cluster;
 pub use paceline_data as data;
 pub use paceline_model as model;
 pub use paceline_nn as nn;
 pub use paceline_train as train;
+/// What the settings of layers of other crates are read from and written to.
+pub use serde_json;
 
 /// What most programs need.
 pub mod prelude {
-    pub use paceline_data::{Arrays, Loader, LoaderOptions, OpenOptions, Source, open, split};
+    pub use paceline_data::{Arrays, Loader, LoaderOptions, NormaliserKind, OpenOptions, Source, open, split};
     pub use paceline_model::{Batch, Model, State, Targets};
     pub use paceline_nn::config::{
         ActivationLayer, BatchNorm, Conv2d, CustomConfig, Dense, Dropout, GlobalPooling, LocalResponseNormalisation,
@@ -46,6 +50,8 @@ pub mod prelude {
         Activation, Constraint, Engine, GradientNormalisation, Loss, ModelFile, Network, Schedule, Updater, WeightInit,
     };
     pub use paceline_train::{
-        BatchedOptions, Event, Job, ParallelInference, SavedModel, Scores, TrainOptions, Trainer,
+        AveragingOptions, BatchedOptions, CheckpointOptions, ClassWeights, EarlyStopping, Event, IfFound, Job, Metric,
+        Mode, Outcome, Outer, ParallelInference, Plateau, SavedModel, Scores, SharedOptions, Stop, Take,
+        ThresholdPolicy, TrainOptions, Trainer,
     };
 }

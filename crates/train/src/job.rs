@@ -40,6 +40,8 @@ pub struct Job {
     pub cores: Option<usize>,
     /// How it is varied to find a better one.
     pub tune: Option<TuneConfig>,
+    /// Layers and losses of other crates that it may name.
+    pub registry: Registry,
     /// What of the network its data says.
     pub(crate) auto: Auto,
 }
@@ -270,6 +272,7 @@ impl Job {
             is_spread,
             cores: None,
             tune,
+            registry: Registry::default(),
             auto,
         };
         job.validate().map_err(refused)?;
@@ -346,7 +349,7 @@ impl Job {
     }
 
     fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
-        let network_of = |config| Network::with_registry(config, &Registry::default());
+        let network_of = |config| Network::with_registry(config, &self.registry);
         // Shapes first: a wrong network should not wait for a download.
         let known = if self.auto.is_nothing() { Some(network_of(self.network.clone())?) } else { None };
         let (train, test) = self.sources(open_options)?;
@@ -354,7 +357,7 @@ impl Job {
             Some(network) => network,
             None => network_of(self.auto.settle(self.network.clone(), train.shape())?)?,
         };
-        let mut trainer = Trainer::new(network, train, options)?;
+        let mut trainer = Trainer::new(network, train, options)?.registry(self.registry.clone());
         if let Some(spec) = &self.fitted_to {
             trainer.fitted_to = open(spec, open_options)?;
         }

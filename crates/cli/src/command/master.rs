@@ -57,7 +57,6 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         status_token: arguments.status_token_file.as_deref().map(read_token).transpose()?,
         record: arguments.record.clone(),
         stops_on_poison: arguments.on_poison == OnPoison::Stop,
-        output: output.clone(),
         restarts: arguments.restart,
         statistics: arguments.statistics,
         begin_with: match &arguments.from {
@@ -65,6 +64,7 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
             None => None,
         },
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
+        ..LeadOptions::new(output.clone())
     };
     if arguments.restart {
         // Those of the run that is replaced.

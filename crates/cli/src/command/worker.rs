@@ -29,16 +29,15 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
     sources.root.clone_from(&arguments.data_root);
     sources.held = held(&arguments.partitions)?;
     let options = WorkerOptions {
-        target,
         token: arguments.token_file.as_deref().map(read_token).transpose()?,
         slots: arguments.slots.unwrap_or_else(cores),
         listen,
         advertise: arguments.advertise.clone(),
-        plain_off_loopback: false,
         open: sources,
         record: arguments.record.clone(),
         keep_state: arguments.keep_state.clone(),
         patience: Duration::from_secs(arguments.patience),
+        ..WorkerOptions::new(target)
     };
     let stop = Stop::default();
     let interrupt = Interrupt::install();

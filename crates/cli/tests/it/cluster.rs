@@ -340,6 +340,11 @@ fn a_master_that_was_killed_goes_on_from_its_checkpoint() {
     assert_eq!(status, Some(0), "{errors}");
     assert_eq!(named(&events, "finished")[0]["examples"], started["examples_left"], "each is counted once");
     assert!(named(&events, "finished")[0]["accuracy"].as_f64() > Some(0.95));
+    // What it writes down goes on, too: at most the epoch of the kill is missing, and none is there twice.
+    let (_, rows) = paceline::train::read_epochs(&folder.path().join("run")).expect("epochs");
+    let epochs: Vec<u64> = rows.iter().map(|row| row.epoch).collect();
+    assert!(epochs.is_sorted_by(|one, next| one < next) && epochs.len() >= 58, "{epochs:?}");
+    assert_eq!((epochs.first(), epochs.last()), (Some(&1), Some(&60)));
     for worker in workers {
         assert!(!named(&left_well(worker), "left").is_empty(), "it has noticed");
     }

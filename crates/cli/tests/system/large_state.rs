@@ -15,6 +15,7 @@ use paceline_exchange::Bulk;
 use paceline_exchange::rounds::Steps;
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Loss, Progress};
+use paceline_nn::Registry;
 use paceline_train::{Contributed, Error, Layout, Parts, Replica, SharedStep, Sink, SlotShare, Stop, Traffic};
 
 use crate::masters::{address, master};
@@ -40,8 +41,13 @@ struct Large {
 
 impl Large {
     #[expect(clippy::result_large_err, reason = "it is what a worker is given")]
-    fn make(job: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
-        let (ready, _) = read_job(job, slots, open)?;
+    fn make(
+        job: JobText,
+        slots: Slots,
+        open: &OpenOptions,
+        registry: &Registry,
+    ) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
+        let (ready, _) = read_job(job, slots, open, registry)?;
         let large = Self { layout: ready.layout, commits: 0 };
         Ok((ready, Box::new(large)))
     }
@@ -164,18 +170,7 @@ impl Drop for Ends<'_> {
 }
 
 fn options(address: &str) -> WorkerOptions {
-    WorkerOptions {
-        target: Target::Address(address.to_owned()),
-        token: None,
-        slots: 1,
-        listen: "127.0.0.1:0".into(),
-        advertise: None,
-        plain_off_loopback: false,
-        open: OpenOptions::default(),
-        record: None,
-        keep_state: None,
-        patience: Duration::from_secs(5),
-    }
+    WorkerOptions { patience: Duration::from_secs(5), ..WorkerOptions::new(Target::Address(address.to_owned())) }
 }
 
 #[test]

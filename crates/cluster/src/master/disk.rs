@@ -8,7 +8,7 @@ use std::sync::Arc;
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
-use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Presented, Registry};
+use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Presented};
 use paceline_train::{
     AveragingOptions, Normalisers, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers,
     write_snapshot,
@@ -150,7 +150,7 @@ impl Disk {
     fn read(&self, path: &Path, record: &RunRecord) -> Result<Begun, ClusterError> {
         let bad =
             |expected: String, found: String| ClusterError::BadCheckpoint { path: path.to_owned(), expected, found };
-        let file = ModelOnDisk::open(path, &Registry::default())?;
+        let file = ModelOnDisk::open(path, self.trainer.known())?;
         let rounds = file.extra.get(ROUNDS).ok_or_else(|| bad("what is left to do".into(), "nothing of it".into()))?;
         let rounds: Rounds =
             serde_json::from_str(rounds).map_err(|e| bad("what is left to do".into(), e.to_string()))?;
@@ -233,7 +233,7 @@ impl Disk {
     ) -> Result<Exported, ClusterError> {
         let failed = |reason| ClusterError::RunFailed { reason };
         let path = self.folder.join(MODEL);
-        if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), &Registry::default())
+        if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), self.trainer.known())
         {
             let scores = self.trainer.judge(&self.normalisers, &best.state)?;
             best.save(&path)?;
@@ -255,7 +255,7 @@ impl Disk {
         scores: Option<Scores>,
     ) -> Result<Exported, ClusterError> {
         let unread = |source| paceline_train::Error::Output { path: path.clone(), source };
-        let written = ModelOnDisk::open(&path, &Registry::default())?;
+        let written = ModelOnDisk::open(&path, self.trainer.known())?;
         let parameters = written.network.parameter_count();
         let (mut one, mut two) = (vec![0.0f32; COMPARED], vec![0.0f32; COMPARED]);
         for from in (0..parameters).step_by(COMPARED) {

@@ -34,8 +34,8 @@ use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
-use paceline_nn::ModelFile;
-use paceline_train::{Event, Job, Scores, Stop, Take, Trainer};
+use paceline_nn::{ModelFile, Registry};
+use paceline_train::{Event, Job, Journal, Scores, Stop, Take, Trainer};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
@@ -99,6 +99,8 @@ pub struct LeadOptions {
     pub begin_with: Option<(ModelFile, Take)>,
     /// How data is opened.
     pub open: OpenOptions,
+    /// Layers and losses of other crates that the job may name.
+    pub registry: Registry,
 }
 
 /// What a run came to.
@@ -123,7 +125,8 @@ pub fn run_master(
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
-    let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
+    let mut job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
+    job.registry = options.registry.clone();
     let phases = job.phases();
     match &phases[..] {
         [only] => run_phase(text, ToLead::of(only, options)?, stop, tell),
@@ -180,8 +183,21 @@ fn run_phase(
     let train = trainer.options();
     trainer.can_stop_early()?;
     let mode = replica_mode(train)?;
+    let before = trainer.first_progress().iteration;
     let normalisers = trainer.fit_normalisers()?;
-    let disk = Disk { folder, trainer: trainer.clone(), normalisers, mode: mode.clone() };
+    let mut journal = None;
+    let tell = &mut |event: &Event| {
+        if let Event::Started { resumed_at, .. } = event {
+            // What it has written of epochs that come again is replaced when they do.
+            let epochs_done = if *resumed_at == before { 0 } else { u64::MAX };
+            journal = Some(Journal::begin(&folder, trainer.told_metrics(), epochs_done));
+        }
+        if let Some(message) = journal.as_mut().and_then(|journal| journal.tell(event)) {
+            tell(&Event::Warning { message });
+        }
+        tell(event);
+    };
+    let disk = Disk { folder: folder.clone(), trainer: trainer.clone(), normalisers, mode: mode.clone() };
     disk.make_folder()?;
 
     let coordination: Box<dyn Coordination> = match &options.coordinator {
@@ -285,6 +301,36 @@ fn run_phase(
 }
 
 impl LeadOptions {
+    /// On a free port of this machine, for one worker or more, as `paceline master` does; what a run leaves goes into a folder.
+    pub fn new(output: PathBuf) -> Self {
+        Self {
+            listen: "127.0.0.1:0".into(),
+            advertise: None,
+            coordinator: None,
+            token: None,
+            identity: None,
+            tls: false,
+            certificate: Duration::from_secs(24 * 3600),
+            min_workers: 1,
+            expected_workers: 0,
+            expected_within: Duration::from_secs(10),
+            mesh_limit: 16,
+            waiting_limit: Duration::from_secs(600),
+            silence_limit: Duration::from_secs(5),
+            straggler_limit: None,
+            stops_on_poison: false,
+            record: None,
+            status: None,
+            status_token: None,
+            output,
+            restarts: false,
+            statistics: false,
+            begin_with: None,
+            open: OpenOptions::default(),
+            registry: Registry::default(),
+        }
+    }
+
     /// Where and to whom its state is shown.
     fn tracker(&self, status: Option<String>, token: Option<Token>) -> Option<TrackerOptions> {
         let listen = status?;

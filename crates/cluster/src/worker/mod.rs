@@ -34,6 +34,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{MOST_SLOTS, Slots};
+use paceline_nn::Registry;
 use paceline_train::Stop;
 use serde::Serialize;
 
@@ -102,9 +103,28 @@ pub struct WorkerOptions {
     pub keep_state: Option<std::path::PathBuf>,
     /// How long it looks for a master that is gone.
     pub patience: Duration,
+    /// Layers and losses of other crates that the job may name.
+    pub registry: Registry,
 }
 
 impl WorkerOptions {
+    /// One slot, for a run that is led there; it looks for a master that is gone for a minute.
+    pub fn new(target: Target) -> Self {
+        Self {
+            listen: target.listens_by_default(),
+            target,
+            token: None,
+            slots: 1,
+            advertise: None,
+            plain_off_loopback: false,
+            open: OpenOptions::default(),
+            record: None,
+            keep_state: None,
+            patience: Duration::from_secs(60),
+            registry: Registry::default(),
+        }
+    }
+
     /// Its slots, of which there is one at least and no more than count.
     fn standing_for(&self) -> Slots {
         self.slots.clamp(1, MOST_SLOTS)

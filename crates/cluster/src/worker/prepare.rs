@@ -2,6 +2,7 @@
 
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::Slots;
+use paceline_nn::Registry;
 use paceline_train::{CoreReplica, Job, Replica, ReplicaMode};
 
 use super::host::Ready;
@@ -10,8 +11,14 @@ use crate::wire::JobText;
 use crate::{ClusterError, brings};
 
 /// Reads a job and its data, and makes a replica for it: cores of this machine, one for every slot.
-pub fn read_job(text: JobText, slots: Slots, open: &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
-    let job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
+pub fn read_job(
+    text: JobText,
+    slots: Slots,
+    open: &OpenOptions,
+    registry: &Registry,
+) -> Result<(Ready, Box<dyn Replica>), ClusterError> {
+    let mut job = Job::from_text(&text.text, text.is_json, &text.name, "the master's job", &text.settings)?;
+    job.registry = registry.clone();
     // A master's job names files; only what lies below the data root is read.
     let open = OpenOptions { confined: true, ..open.clone() };
     let trainer = job.worker_trainer(&open)?;

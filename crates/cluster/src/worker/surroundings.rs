@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, after, bounded, select, unbounded};
 use paceline_data::OpenOptions;
 use paceline_exchange::rounds::{Now, Slots, Term};
+use paceline_nn::Registry;
 use paceline_train::{Replica, Spent, Stop};
 
 use super::compute::{self, ReplicaDone, ReplicaTask, Task};
@@ -29,7 +30,7 @@ const ASKED_FOR: Duration = Duration::from_secs(2);
 type Prepared = Result<(Ready, Box<dyn Replica>), ClusterError>;
 
 /// Reads a job, and makes what computes for it.
-pub type MakeReplica = fn(JobText, Slots, &OpenOptions) -> Result<(Ready, Box<dyn Replica>), ClusterError>;
+pub type MakeReplica = fn(JobText, Slots, &OpenOptions, &Registry) -> Result<(Ready, Box<dyn Replica>), ClusterError>;
 
 struct Surroundings<'a> {
     began: Instant,
@@ -211,9 +212,9 @@ impl WorkerHost for Surroundings<'_> {
     fn prepare(&mut self, job: JobText) {
         // A replica of another job is of no use any more.
         self.tasks = None;
-        let (prepared, slots, open) = (self.prepared.clone(), self.options.standing_for(), self.options.open.clone());
-        let make = self.make;
-        let work = move || drop(prepared.send(make(job, slots, &open)));
+        let (prepared, make, slots) = (self.prepared.clone(), self.make, self.options.standing_for());
+        let (open, registry) = (self.options.open.clone(), self.options.registry.clone());
+        let work = move || drop(prepared.send(make(job, slots, &open, &registry)));
         if let Err(source) = std::thread::Builder::new().name("paceline-prepare".into()).spawn(work) {
             let _ = self.prepared.send(Err(ClusterError::Thread { source }));
         }

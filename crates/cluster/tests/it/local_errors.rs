@@ -48,44 +48,18 @@ fn open(folder: &Path) -> OpenOptions {
 
 fn leads(folder: &Path, min_workers: usize) -> LeadOptions {
     LeadOptions {
-        listen: "127.0.0.1:0".into(),
-        advertise: None,
-        coordinator: None,
-        token: None,
-        identity: None,
-        tls: false,
         min_workers,
-        expected_workers: 0,
-        expected_within: Duration::ZERO,
         waiting_limit: Duration::from_secs(30),
-        silence_limit: Duration::from_secs(5),
-        straggler_limit: None,
-        mesh_limit: 16,
-        certificate: Duration::from_secs(3600),
-        restarts: false,
-        statistics: false,
-        begin_with: None,
-        stops_on_poison: false,
-        record: None,
-        status: None,
-        status_token: None,
-        output: folder.join("run"),
         open: open(folder),
+        ..LeadOptions::new(folder.join("run"))
     }
 }
 
 fn works(address: &str, folder: &Path) -> WorkerOptions {
     WorkerOptions {
-        target: Target::Address(address.to_owned()),
-        token: None,
-        slots: 1,
-        listen: "127.0.0.1:0".into(),
-        advertise: None,
-        plain_off_loopback: false,
         open: open(folder),
-        record: None,
-        keep_state: None,
         patience: Duration::from_secs(5),
+        ..WorkerOptions::new(Target::Address(address.to_owned()))
     }
 }
 

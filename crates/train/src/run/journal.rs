@@ -34,7 +34,7 @@ pub struct Journal {
 pub struct Row {
     /// From 1.
     pub epoch: u64,
-    /// Of the training data.
+    /// Of the training data; not a number where nothing was heard of it.
     pub loss: f64,
     /// What it took.
     pub seconds: f64,
@@ -78,6 +78,8 @@ impl Journal {
                 let [epoch, loss, seconds, examples_per_second] =
                     [*epoch as f64, *loss, *seconds, *examples_per_second];
                 let figures = vec![None; self.metrics.len()];
+                // An epoch may come again, where a run goes back to its checkpoint.
+                self.rows.retain(|row| (row.epoch as f64) < epoch);
                 self.rows.push(Row { epoch: epoch as u64, loss, seconds, examples_per_second, figures });
             }
             Event::Evaluation { epoch, scores } => {
@@ -118,7 +120,8 @@ impl Journal {
         let names = COLUMNS.into_iter().chain(self.metrics.iter().map(|metric| metric.name()));
         let mut text = names.collect::<Vec<&str>>().join(",") + "\n";
         for Row { epoch, loss, seconds, examples_per_second, figures } in &self.rows {
-            let numbers = [*loss, *seconds, *examples_per_second].map(Some);
+            // A master may not hear of any step of a short epoch.
+            let numbers = [*loss, *seconds, *examples_per_second].map(|number| Some(number).filter(|n| !n.is_nan()));
             let cells = numbers.into_iter().chain(figures.iter().copied());
             let cells = cells.map(|number| number.map_or(String::new(), |number| number.to_string()));
             text += &[vec![epoch.to_string()], cells.collect()].concat().join(",");
@@ -189,7 +192,7 @@ pub fn read_epochs(folder: &Path) -> Option<(Vec<String>, Vec<Row>)> {
         let figures = (COLUMNS.len()..header.len()).map(number).collect();
         Some(Row {
             epoch: cells.first()?.parse().ok()?,
-            loss: number(1)?,
+            loss: number(1).unwrap_or(f64::NAN),
             seconds: number(2)?,
             examples_per_second: number(3)?,
             figures,

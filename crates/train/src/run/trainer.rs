@@ -112,6 +112,11 @@ impl Trainer {
         self
     }
 
+    /// The layers and losses of other crates that it knows.
+    pub fn known(&self) -> &Registry {
+        &self.registry
+    }
+
     /// What is trained.
     pub fn network(&self) -> &Network {
         &self.network
