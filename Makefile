@@ -1,7 +1,7 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system test-bindings wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture
+.PHONY: test test-system test-bindings wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture publishable packaged licences advisories unbroken
 
 # What is optional is tested, too.
 ALL = --workspace --locked --features paceline-cli/shards
@@ -11,6 +11,23 @@ test:
 	cargo clippy $(ALL) --all-targets -- -D warnings
 	cargo test $(ALL)
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# What a release needs besides: every crate built from its package; licences, and what is there twice (`deny.toml`); no weakness that is
+# known, which asks GitHub; no break with the last release that the version does not announce. Tools that are missing are built into
+# `target/tools`.
+TOOLS = $(CURDIR)/target/tools
+CRATES = --workspace --exclude paceline-sim --exclude paceline-loom
+TOOL = PATH="$(TOOLS)/bin:$$PATH"; command -v $(1) > /dev/null || cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TOOLS)/build $(1)
+publishable: packaged licences advisories unbroken
+packaged:
+	cargo package $(CRATES) --locked
+licences:
+	$(call TOOL,cargo-deny) && cargo deny check licenses bans sources
+advisories:
+	$(call TOOL,cargo-deny) && cargo deny check advisories
+unbroken:
+	last=$$(git describe --tags --abbrev=0 --match 'v*' 2> /dev/null) || { echo 'no release yet to compare with'; exit 0; }; \
+	$(call TOOL,cargo-semver-checks) && cargo semver-checks $(CRATES) --baseline-rev "$$last"
 
 # As root, on Debian or a child of it: network namespaces, and a ZooKeeper, which is installed if it is missing.
 test-system:

@@ -44,6 +44,16 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Train a job on a Spark cluster, without a line of Python
     Submit(Submit),
+    /// Print the completions of a shell, such as `paceline completions bash > ~/.local/share/bash-completion/completions/paceline`
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command
+    Man {
+        /// Where they go, such as ~/.local/share/man/man1
+        folder: PathBuf,
+    },
 }
 
 #[derive(Args)]

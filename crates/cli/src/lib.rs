@@ -21,14 +21,15 @@ mod sheet;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use arguments::{Arguments, Command};
 use failure::{FAILED, MISUSE};
 
 /// Does what a command line asks for, the name of the program first; gives the exit status. It takes Ctrl-C and SIGTERM for itself.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let command = match Arguments::try_parse_from(arguments) {
+    let parsed = Arguments::command().version(version()).try_get_matches_from(arguments);
+    let command = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(Arguments { command }) => command,
         Err(told) => {
             // Help goes to standard output; a reader that went away is no failure.
@@ -54,9 +55,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Submit(arguments) => command::submit::run(&arguments),
+        Command::Completions { shell } => command::shell::completions(shell),
+        Command::Man { folder } => command::shell::man(&folder),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {}", failure::sentence(&error));
         failure::status(&error)
     })
+}
+
+/// The version, the commit that it was built from, and the instructions that it computes with on this machine.
+fn version() -> String {
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("PACELINE_COMMIT"));
+    let instructions = paceline::nn::Instructions::detect().name();
+    format!("{version} ({commit}, {} {}, {instructions})", std::env::consts::ARCH, std::env::consts::OS)
 }

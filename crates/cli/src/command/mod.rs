@@ -9,6 +9,7 @@ pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;
 pub(crate) mod runs;
+pub(crate) mod shell;
 mod spark;
 pub(crate) mod status;
 pub(crate) mod submit;

@@ -72,7 +72,34 @@ fn no_arguments_and_unknown_ones_are_misuse() {
 fn the_version_is_told() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = run(folder.path(), &["--version"]).done();
-    assert_eq!(said.output.trim(), format!("paceline {}", env!("CARGO_PKG_VERSION")));
+    let rest =
+        said.output.trim().strip_prefix(concat!("paceline ", env!("CARGO_PKG_VERSION"), " (")).expect("the version");
+    let parts: Vec<&str> = rest.trim_end_matches(')').split(", ").collect();
+    let is_commit =
+        parts[0] == "of unknown commit" || parts[0].len() == 12 && u64::from_str_radix(parts[0], 16).is_ok();
+    assert!(is_commit && parts[1].ends_with(std::env::consts::OS), "{rest}");
+    assert_eq!(parts[2], paceline::nn::Instructions::detect().name());
+}
+
+#[test]
+fn shells_and_man_know_every_command() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let commands = ["train", "tune", "runs", "evaluate", "predict", "master", "worker", "model show"];
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(folder.path(), &["completions", shell]).done().output;
+        assert!(
+            commands.iter().all(|command| script.contains(command.split(' ').next().unwrap_or_default())),
+            "{shell}"
+        );
+        assert!(script.contains("--keep-columns") || script.contains("keep-columns"), "{shell}");
+    }
+    run(folder.path(), &["man", "pages"]).done();
+    for command in commands {
+        let page = folder.path().join(format!("pages/paceline-{}.1", command.replace(' ', "-")));
+        let text = std::fs::read_to_string(&page).expect("a page");
+        assert!(text.contains(".SH OPTIONS") && text.contains(env!("CARGO_PKG_VERSION")), "{command}: {text}");
+    }
+    assert!(folder.path().join("pages/paceline.1").exists());
 }
 
 #[test]

@@ -148,23 +148,25 @@ impl Journal {
 
 /// The curves of runs: of each its name, the names of its figures, and its epochs.
 pub fn panels(runs: &[(&str, &[&str], &[Row])]) -> Vec<Panel> {
-    let named = |run: &str, what: &str| match run {
-        "" => what.to_owned(),
-        run => format!("{run}: {what}"),
-    };
+    let is_one = runs.len() == 1;
+    let named = |run: &str, what: &str| if run.is_empty() { what.to_owned() } else { format!("{run}: {what}") };
     let mut loss = Panel { title: "Loss".into(), series: Vec::new() };
     let mut others: Vec<Panel> = Vec::new();
-    for (name, metrics, rows) in runs {
+    for (number, (name, metrics, rows)) in runs.iter().enumerate() {
         let curve = |of: &dyn Fn(&Row) -> Option<f64>| -> Vec<(f64, f64)> {
             rows.iter().filter_map(|row| of(row).map(|value| (row.epoch as f64, value))).collect()
         };
-        loss.series.push(Series { name: named(name, "training"), points: curve(&|row| Some(row.loss)) });
+        // Of one run each curve has its colour; of several each run, and what is of the training data is broken.
+        let (training, test) = if is_one { (0, 1) } else { (number, number) };
+        let points = curve(&|row| Some(row.loss));
+        loss.series.push(Series { name: named(name, "training"), colour: training, is_dashed: !is_one, points });
         for (at, metric) in metrics.iter().enumerate() {
             let points = curve(&|row| row.figures.get(at).copied().flatten());
+            let of_test = |name| Series { name, colour: test, is_dashed: false, points: points.clone() };
             if *metric == Metric::Score.name() {
-                loss.series.push(Series { name: named(name, "test"), points });
+                loss.series.push(of_test(named(name, "test")));
             } else if let Some(title) = SHOWN.iter().find(|(shown, _)| shown == metric).map(|(_, title)| *title) {
-                let series = Series { name: named(name, "test"), points };
+                let series = of_test(if name.is_empty() { "test".into() } else { (*name).to_owned() });
                 match others.iter_mut().find(|panel| panel.title == title) {
                     Some(panel) => panel.series.push(series),
                     None => others.push(Panel { title: title.into(), series: vec![series] }),
