@@ -20,9 +20,9 @@ class Network:
     """A list of layers with settings that hold for all of them, as the table `network` of a job file.
 
     What goes in is `input`, which may be data that has its shape, or several `inputs` by name, whose numbers lie one after the other in a
-    row of features. `layers.dbn` and its
-    kin stand in the place of the list. `settings` are the keys of that table: `updater`, `learning_rate`, `activation`, `weight_init`,
-    `l1`, `l2`, `dropout`, `weight_noise` and so on. What is wrong is raised here, with the layer and the key.
+    row of features. `layers.dbn` and its kin stand in the place of the list. `settings` are the keys of that table: `updater`,
+    `learning_rate`, `activation`, `weight_init`, `l1`, `l2`, `dropout`, `weight_noise` and so on. What is wrong is raised here, with the
+    layer and the key.
     """
 
     def __init__(

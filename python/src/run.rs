@@ -79,7 +79,8 @@ impl Run {
             }
         };
         let open = OpenOptions { given: sources(given)?, ..options(cache, offline, root) };
-        let job = Job { cores, ..Job::from_text(job, true, name, "the job", &[]).map_err(of_train)? };
+        let mut job = Job::from_text(job, true, name, "the job", &[]).map_err(of_train)?;
+        job.cores = cores;
         let begins = begins(start, take)?;
         let trainer = py.detach(|| {
             let trainer = job.phased(output, found, &open)?;

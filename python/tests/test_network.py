@@ -44,6 +44,15 @@ def test_what_is_wrong_with_a_network_is_said_when_it_is_made(make, told) -> Non
     assert told in str(raised.value)
 
 
+def test_data_says_what_goes_into_a_network() -> None:
+    shapes = {(5,): {"feed_forward": 5}, (4, 6): {"image": [4, 6, 1]}, (4, 6, 3): {"image": [4, 6, 3]}, (2, 4, 6, 3): {"volume": [2, 4, 6, 3]}}
+    for shape, expected in shapes.items():
+        data = pl.Data.from_arrays(np.zeros((3, *shape), np.float32), [0, 1, 2])
+        assert data.input == expected and data.outputs == 3
+        network = pl.Network([pl.layers.output(data.outputs)], input=data)
+        assert (network.inputs, network.outputs) == (int(np.prod(shape)), 3)
+
+
 def test_every_kind_of_layer_has_a_builder() -> None:
     missing = [kind for kind in pl._native.LAYER_KINDS if kind != "custom" and not hasattr(pl.layers, kind)]
     assert missing == []

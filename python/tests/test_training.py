@@ -190,6 +190,30 @@ def test_what_is_wrong_with_the_settings_is_said(digits, settings, told) -> None
     assert told in str(raised.value)
 
 
+def test_targets_of_any_size_are_learned_and_told_in_their_units(elsewhere) -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
+    prices = 250_000 + 40_000 * (rows[:, 0] - rows[:, 1] * rows[:, 2])
+    data = pl.Data.from_arrays(rows, prices, task="regression")
+    network = pl.Network([pl.layers.dense(24, activation="relu"), pl.layers.output(data.outputs)], input=data, updater=pl.adam(0.01))
+    outcome = pl.Trainer(network, epochs=40, batch=20, target_normaliser="standardise").fit(data, data)
+    told = outcome.model.outputs(rows)[:, 0]
+    assert outcome.scores is not None and outcome.scores["r2"] > 0.95
+    assert outcome.scores["mae"] == pytest.approx(float(np.abs(told - prices).mean()), rel=1e-4)
+    outcome.model.save("prices.safetensors")
+    np.testing.assert_array_equal(pl.Model.load("prices.safetensors").outputs(rows)[:, 0], told)
+
+
+def test_rare_classes_weigh_as_much_as_frequent_ones(digits) -> None:
+    (features, labels), _ = digits
+    kept = np.concatenate([np.flatnonzero(labels == 0)[:60], np.flatnonzero(labels == 1)[:6]])
+    weights = [66 / (2 * 60), 66 / (2 * 6)]
+    data = pl.Data.from_arrays(features[kept], labels[kept], classes=[0, 1])
+    network = pl.Network([pl.layers.output(data.outputs)], input=data)
+    balanced, told = (pl.Trainer(network, epochs=2, class_weights=given).fit(data).model for given in ("balanced", weights))
+    for name, numbers in told.parameters().items():
+        np.testing.assert_array_equal(balanced.parameters()[name], numbers, err_msg=name)
+
+
 def test_omp_num_threads_says_how_many_cores(monkeypatch, digits) -> None:
     def workers() -> int:
         return pl.Trainer(small(), epochs=1, batch=256).fit(digits[0]).events[0].workers
