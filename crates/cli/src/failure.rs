@@ -44,7 +44,12 @@ pub(crate) fn status(error: &anyhow::Error) -> Exit {
         _ => error.downcast_ref::<train::Error>(),
     };
     let misuse = match of_training {
-        Some(train::Error::Job { .. } | train::Error::Setting { .. } | train::Error::BadSetting { .. }) => true,
+        Some(
+            train::Error::Job { .. }
+            | train::Error::Setting { .. }
+            | train::Error::Varied { .. }
+            | train::Error::BadSetting { .. },
+        ) => true,
         Some(train::Error::Network(inner)) => is_description(inner),
         Some(train::Error::Data(inner)) => is_specification(inner),
         Some(_) => false,

@@ -38,28 +38,30 @@ impl Format {
 
 /// A table under way.
 pub(crate) enum Sheet<'a> {
-    Csv(Box<csv::Writer<&'a mut (dyn Write + Send)>>),
+    /// With the rows so far, if they are counted.
+    Csv(Box<csv::Writer<&'a mut (dyn Write + Send)>>, Option<u64>),
     #[cfg(feature = "shards")]
     Parquet(Box<paceline::data::ParquetWriter<&'a mut (dyn Write + Send)>>),
 }
 
 impl<'a> Sheet<'a> {
-    /// A table whose first columns are text, and whose others are numbers.
+    /// A table whose first column counts its rows, if it has a name, whose next ones are text, and whose others are numbers.
     pub(crate) fn new(
         format: Format,
         out: &'a mut (dyn Write + Send),
+        count: Option<&str>,
         text: &[String],
         numbers: &[String],
     ) -> Result<Self> {
         match format {
             Format::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
-                writer.write_record(text.iter().chain(numbers))?;
-                Ok(Self::Csv(Box::new(writer)))
+                writer.write_record(count.into_iter().chain(text.iter().chain(numbers).map(String::as_str)))?;
+                Ok(Self::Csv(Box::new(writer), count.map(|_| 0)))
             }
             #[cfg(feature = "shards")]
             Format::Parquet => {
-                let writer = paceline::data::ParquetWriter::new(out, text, numbers)?;
+                let writer = paceline::data::ParquetWriter::new(out, count, text, numbers)?;
                 Ok(Self::Parquet(Box::new(writer)))
             }
         }
@@ -68,7 +70,11 @@ impl<'a> Sheet<'a> {
     /// Adds a row; one without numbers has empty cells for them.
     pub(crate) fn row(&mut self, text: &[String], numbers: Option<&[f32]>, columns: usize) -> Result<()> {
         match self {
-            Self::Csv(writer) => {
+            Self::Csv(writer, rows) => {
+                if let Some(rows) = rows {
+                    *rows += 1;
+                    writer.write_field(rows.to_string())?;
+                }
                 for cell in text {
                     writer.write_field(cell)?;
                 }
@@ -94,7 +100,7 @@ impl<'a> Sheet<'a> {
 
     pub(crate) fn finish(self) -> Result<()> {
         match self {
-            Self::Csv(mut writer) => writer.flush()?,
+            Self::Csv(mut writer, _) => writer.flush()?,
             #[cfg(feature = "shards")]
             Self::Parquet(writer) => writer.finish()?,
         }

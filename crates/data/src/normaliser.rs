@@ -105,10 +105,13 @@ impl Normaliser {
             })
         };
         let TargetShape::Values { names } = &source.shape().targets else {
-            return bad("left out for data whose targets are no numbers", "one");
+            return bad(
+                "left out for data whose targets are classes (`task=regression` takes whole numbers for numbers)",
+                "set",
+            );
         };
         if source.partitions().is_some() {
-            return bad("left out for partitions, whose notes say nothing of targets", "one");
+            return bad("left out for partitions, whose notes say nothing of targets", "set");
         }
         let (all, steps) = (names.len(), steps.max(1));
         let mut columns = vec![Column::default(); all / steps];
@@ -131,7 +134,7 @@ impl Normaliser {
                 deviation: columns.iter().map(Column::deviation).collect(),
             },
             NormaliserKind::None | NormaliserKind::Image | NormaliserKind::Vgg16 => {
-                return bad("`min_max`, `standardise` or `none`", "one for images");
+                return bad("`min_max`, `standardise` or `none`", "a normaliser for images");
             }
         };
         Ok(Some(normaliser.repeated(steps)))

@@ -216,8 +216,9 @@ pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<
         // What is fetched is kept in a folder of its own, and what is built in has no file.
         _ => Vec::new(),
     };
-    // A file that is not there yet is nobody's input.
-    Ok(inputs.into_iter().find(|input| same_file::is_same_file(input, output).unwrap_or(false)))
+    // A file that is not there yet is nobody's input. Nothing is opened that can be read only once.
+    let is_file = |input: &PathBuf| std::fs::metadata(input).is_ok_and(|found| found.is_file());
+    Ok(inputs.into_iter().filter(is_file).find(|input| same_file::is_same_file(input, output).unwrap_or(false)))
 }
 
 #[cfg(test)]

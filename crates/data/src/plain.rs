@@ -1,8 +1,9 @@
 //! Files that many can read from anywhere: as they lie on the disk, unpacked, or kept where they can be read only once.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,31 +21,43 @@ pub(crate) struct Plain {
     at: u64,
 }
 
-/// What came from standard input, for those who ask later.
-static FROM_STANDARD_INPUT: Mutex<Option<Plain>> = Mutex::new(None);
+/// What can be read only once, by device and number, for those who ask later: a table is looked at before it is read.
+static READ_ONCE: Mutex<BTreeMap<(u64, u64), Plain>> = Mutex::new(BTreeMap::new());
+/// The place of standard input among these.
+const OF_STANDARD_INPUT: (u64, u64) = (u64::MAX, u64::MAX);
 
 impl Plain {
     /// Opens a file. What is packed by gzip, whatever its name, and what is no file on a disk, such as standard input or a pipe, is
     /// written to a temporary file without a name first.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         if path == Path::new(STANDARD_INPUT) {
-            let mut kept = FROM_STANDARD_INPUT.lock().unwrap_or_else(PoisonError::into_inner);
-            let plain = match kept.take() {
-                Some(plain) => plain,
-                None => Self::kept(path, &mut io::stdin().lock())?,
-            };
-            return Ok(kept.insert(plain).clone());
+            return Self::once(OF_STANDARD_INPUT, path, || Ok(io::stdin().lock()));
+        }
+        // Asked by its name first: to open a pipe that nobody writes to any more waits for ever.
+        let found = std::fs::metadata(path).map_err(Error::file("open", path))?;
+        if !found.is_file() && !found.is_dir() {
+            return Self::once((found.dev(), found.ino()), path, || {
+                File::open(path).map_err(Error::file("open", path))
+            });
         }
         let mut file = File::open(path).map_err(Error::file("open", path))?;
-        if !file.metadata().map_err(Error::file("read", path))?.is_file() {
-            return Self::kept(path, &mut file);
-        }
         let mut magic = [0; 2];
         let is_packed = matches!(file.read_at(&mut magic, 0), Ok(2)) && magic == GZIP;
         match is_packed {
             true => Self::kept(path, &mut file),
             false => Ok(Self { file: Arc::new(file), at: 0 }),
         }
+    }
+
+    /// Reads what can be read only once, unless it was read before.
+    fn once<R: Read>(place: (u64, u64), path: &Path, open: impl FnOnce() -> Result<R, Error>) -> Result<Self, Error> {
+        let mut kept = READ_ONCE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plain) = kept.get(&place) {
+            return Ok(plain.clone());
+        }
+        let plain = Self::kept(path, &mut open()?)?;
+        kept.insert(place, plain.clone());
+        Ok(plain)
     }
 
     /// Reads all there is, and unpacks it if it is packed.

@@ -54,6 +54,10 @@ impl Auto {
         }
         for index in &self.units {
             let count = match &shape.targets {
+                TargetShape::Classes { names } if names.len() < 2 => {
+                    let expected = "a number, where the data has only one class: there is nothing to tell apart";
+                    return bad("units", expected, "`auto`".into());
+                }
                 TargetShape::Classes { names } => names.len(),
                 TargetShape::Values { names } => names.len(),
                 TargetShape::None => {

@@ -1,5 +1,6 @@
 //! A job trained again and again, each time judged on another part of its data.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use serde::Serialize;
 
 use crate::job::DataConfig;
 use crate::run::checkpoint::Checkpoints;
-use crate::run::folder::expect_free;
-use crate::{Error, Event, IfFound, Job, Metric, SavedModel, Scores, Stop};
+use crate::run::folder::{FOLDS, clear, expect_free};
+use crate::{Error, Event, IfFound, Job, Metric, SavedModel, Scores, Stop, figure};
 
 /// What a cross-validation came to.
 #[derive(Clone, Debug, Serialize)]
@@ -40,8 +41,8 @@ pub struct Summary {
 struct Told {
     names: Vec<String>,
     is_of_classes: bool,
-    /// By example: the fold from 1, and what came out.
-    rows: Vec<(usize, Vec<f32>)>,
+    /// By the number that an example has in its source, which may be a part of another one: the fold from 1, and what came out.
+    rows: BTreeMap<u64, (usize, Vec<f32>)>,
 }
 
 /// What is known of a fold while it is trained: its number from 1, and an event.
@@ -65,11 +66,14 @@ impl Job {
         }
         let parts = self.division(source.clone(), options)?.folds(folds)?;
         let folder = |number: usize| output.map(|output| output.join(format!("fold-{number}")));
-        if found == IfFound::Refuse {
-            (1..=folds).filter_map(folder).try_for_each(|folder| expect_free(&folder))?;
+        if let Some(output) = output {
+            match found {
+                IfFound::Refuse => expect_free(output)?,
+                IfFound::Overwrite => clear(output)?,
+                IfFound::Resume => {}
+            }
         }
         let (mut scores, mut told) = (Vec::with_capacity(folds), Told::default());
-        told.rows = vec![(0, Vec::new()); source.examples()];
         for (number, (learned, judged)) in (1..).zip(parts) {
             let mut options = options.clone();
             options.given.insert("learned".into(), learned);
@@ -120,7 +124,7 @@ impl Told {
                 // One output tells two classes apart.
                 let pair = self.is_of_classes && width == 1;
                 let row = if pair { vec![1.0 - row[0], row[0]] } else { row.to_vec() };
-                self.rows[*index as usize] = (fold, row);
+                self.rows.insert(*index, (fold, row));
             }
             Ok::<(), Error>(())
         })
@@ -136,7 +140,7 @@ impl CrossValidation {
     pub fn save(&self, job: &Job, options: &OpenOptions, folder: &Path) -> Result<(), Error> {
         let fail = |source| Error::Output { path: folder.to_owned(), source };
         let json = serde_json::to_string_pretty(self).expect("names and numbers can be written");
-        std::fs::write(folder.join("cross-validation.json"), json + "\n").map_err(fail)?;
+        std::fs::write(folder.join(FOLDS), json + "\n").map_err(fail)?;
         let path = folder.join("out-of-fold.csv");
         let unwritten = |error: csv::Error| Error::Output { path: path.clone(), source: std::io::Error::other(error) };
         let mut writer = csv::Writer::from_path(&path).map_err(unwritten)?;
@@ -152,12 +156,13 @@ impl CrossValidation {
         header.extend(self.told.names.iter().map(|name| format!("output of {name}")));
         writer.write_record(&header).map_err(unwritten)?;
         let mut batch = Batch::empty();
-        for start in (0..self.told.rows.len()).step_by(AT_A_TIME) {
-            let indices: Vec<u64> = (start..self.told.rows.len().min(start + AT_A_TIME)).map(|at| at as u64).collect();
-            source.read(&indices, &mut batch)?;
-            for (row, index) in indices.iter().enumerate() {
-                let (fold, outputs) = &self.told.rows[*index as usize];
-                let mut cells = vec![index.to_string(), fold.to_string()];
+        let examples = source.examples() as u64;
+        for start in (0..examples).step_by(AT_A_TIME) {
+            let places: Vec<u64> = (start..examples.min(start + AT_A_TIME as u64)).collect();
+            source.read(&places, &mut batch)?;
+            for (row, (place, index)) in places.iter().zip(&batch.indices).enumerate() {
+                let Some((fold, outputs)) = self.told.rows.get(index) else { continue };
+                let mut cells = vec![place.to_string(), fold.to_string()];
                 match (&batch.targets, targets) {
                     (Targets::Classes(classes), TargetShape::Classes { names }) => {
                         cells.push(names[classes[row] as usize].clone());
@@ -182,16 +187,16 @@ impl CrossValidation {
 impl fmt::Display for CrossValidation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<10}", "fold")?;
-        self.summary.iter().try_for_each(|summary| write!(f, "{:>12}", summary.metric.name()))?;
+        self.summary.iter().try_for_each(|summary| write!(f, " {:>12}", summary.metric.name()))?;
         for (number, scores) in (1..).zip(&self.folds) {
             write!(f, "\n{number:<10}")?;
             for summary in &self.summary {
-                write!(f, "{:>12.5}", summary.metric.of(scores).unwrap_or(f64::NAN))?;
+                write!(f, " {:>12}", figure(summary.metric.of(scores).unwrap_or(f64::NAN)))?;
             }
         }
         write!(f, "\n{:<10}", "mean")?;
-        self.summary.iter().try_for_each(|summary| write!(f, "{:>12.5}", summary.mean))?;
+        self.summary.iter().try_for_each(|summary| write!(f, " {:>12}", figure(summary.mean)))?;
         write!(f, "\n{:<10}", "deviation")?;
-        self.summary.iter().try_for_each(|summary| write!(f, "{:>12.5}", summary.deviation))
+        self.summary.iter().try_for_each(|summary| write!(f, " {:>12}", figure(summary.deviation)))
     }
 }

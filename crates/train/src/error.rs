@@ -23,6 +23,14 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
+    /// A key or a value of a search that cannot be understood.
+    #[error("what is varied, `{setting}`: {message}")]
+    Varied {
+        /// The setting of a trial.
+        setting: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
     /// A model that is not of the network that is trained.
     #[error("the model to begin with does not fit the network: expected {expected}, found {found}")]
     OtherModel {

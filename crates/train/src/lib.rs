@@ -59,7 +59,7 @@ pub use run::early_stopping::{EarlyStopping, Standing, Verdict};
 pub use run::event::Event;
 pub use run::halt::Stop;
 pub use run::journal::{Journal, Row, panels, read_epochs};
-pub use run::metric::Metric;
+pub use run::metric::{Metric, figure};
 pub use run::phases::{PhasedTrainer, phase_folder};
 pub use run::plateau::{Fallen, Plateau};
 pub use run::start_from::Take;

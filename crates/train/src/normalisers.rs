@@ -74,7 +74,7 @@ fn fit_targets(trainer: &Trainer) -> Result<Option<Normaliser>, Error> {
         && !is_alike(names)
     {
         let expected = "left out for a network with several ends, or one whose outputs are not what its targets are";
-        return Err(Error::BadSetting { setting: "data.target_normaliser", expected, found: "one".into() });
+        return Err(Error::BadSetting { setting: "data.target_normaliser", expected, found: "set".into() });
     }
     Ok(Normaliser::fit_targets(kind, source, network.output().steps().unwrap_or(1))?)
 }

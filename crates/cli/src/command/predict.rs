@@ -38,12 +38,12 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let left_out = source.left_out().to_vec();
     let kept = keep_columns.as_ref().map(|names| Kept::open(data, &options, names)).transpose()?;
     let mut rows = Rows { model: Said::of(&model), ids: *ids, kept, next: 0, left_out: left_out.iter().peekable() };
-    let (text, numbers) = rows.columns()?;
+    let (count, (text, numbers)) = (rows.count(), rows.columns()?);
     let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
     let inference = inference(model.file, workers)?;
     let batch = *batch as usize;
     let write = |out: &mut (dyn Write + Send)| {
-        let mut sheet = Sheet::new(format, out, &text, &numbers)?;
+        let mut sheet = Sheet::new(format, out, count, &text, &numbers)?;
         let mut write = |outputs: &[f32]| rows.write(outputs, &mut sheet);
         match (&helping.listen, bytes) {
             (Some(listen), Some(model)) => {
@@ -139,16 +139,28 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The name of the column that counts rows.
+    fn count(&self) -> Option<&'static str> {
+        self.ids.then_some("row")
+    }
+
     /// The names of the columns of text and of numbers.
     fn columns(&self) -> Result<(Vec<String>, Vec<String>)> {
         let Said { names, classes, what, .. } = &self.model;
-        let mut text: Vec<String> = self.ids.then(|| "row".into()).into_iter().collect();
-        text.extend(self.kept.iter().flat_map(|kept| kept.names.clone()));
+        let mut text: Vec<String> = self.kept.iter().flat_map(|kept| kept.names.clone()).collect();
         text.extend(classes.then(|| "prediction".into()));
-        let numbers: Vec<String> =
-            names.iter().map(|name| if *classes { format!("{what} of {name}") } else { name.clone() }).collect();
+        // What is predicted beside what is wanted.
+        let is_kept = |name: &String| text.contains(name);
+        let told = |name: &String| match classes {
+            true => format!("{what} of {name}"),
+            false if is_kept(name) => format!("prediction of {name}"),
+            false => name.clone(),
+        };
+        let numbers: Vec<String> = names.iter().map(told).collect();
         let mut seen = HashSet::new();
-        match text.iter().chain(&numbers).find(|name| !seen.insert(name.as_str())) {
+        let count = self.count();
+        match count.into_iter().chain(text.iter().chain(&numbers).map(String::as_str)).find(|name| !seen.insert(*name))
+        {
             None => Ok((text, numbers)),
             Some(twice) if self.kept.is_some() || self.ids => {
                 let message = format!("there would be two columns `{twice}`: name other columns to keep");
@@ -162,7 +174,7 @@ impl Rows<'_> {
     /// What a row begins with.
     fn begin(&mut self) -> Result<Vec<String>> {
         self.next += 1;
-        let mut text: Vec<String> = self.ids.then(|| self.next.to_string()).into_iter().collect();
+        let mut text = Vec::new();
         if let Some(Kept { cells, places, .. }) = &mut self.kept {
             text.extend(cells.next_row(places)?.context("the data has fewer rows than before")?);
         }
@@ -198,7 +210,7 @@ impl Rows<'_> {
 }
 
 /// Writes into a file beside `path` and renames it when it is whole.
-fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
+pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
     let mut builder = tempfile::Builder::new();

@@ -5,26 +5,54 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use paceline::nn::{ModelOnDisk, Registry};
 use paceline::train::picture::curves;
-use paceline::train::{Row, panels, read_epochs};
+use paceline::train::{Row, figure, panels, read_epochs};
 use serde_json::{Value, json};
 
+use super::predict::write_beside;
 use super::say;
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
 
 const MODEL: &str = "model.safetensors";
 const CHECKPOINT: &str = "checkpoint.safetensors";
+const TRIALS: &str = "trials.jsonl";
+const FOLDS: &str = "cross-validation.json";
+
+/// What a folder holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A run that has come to its model.
+    Ended,
+    /// One that has not.
+    Unfinished,
+    /// The trials of a search, and the model of the best.
+    Search,
+    /// A cross-validation.
+    Folds,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Ended => "ended",
+            State::Unfinished => "unfinished",
+            State::Search => "search",
+            State::Folds => "folds",
+        }
+    }
+}
 
 /// What is known of a run by its folder.
 struct Run {
     name: String,
-    /// Whether it has come to its model.
-    has_ended: bool,
+    state: State,
     epochs: u64,
     steps: u64,
     changed: Option<SystemTime>,
     metrics: Vec<String>,
     rows: Vec<Row>,
+    /// The means of folds.
+    means: BTreeMap<String, f64>,
     /// Its network, as keys and values.
     network: BTreeMap<String, Value>,
 }
@@ -43,8 +71,8 @@ pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
         let metrics: Vec<Vec<&str>> = runs.iter().map(|run| run.metrics.iter().map(String::as_str).collect()).collect();
         let drawn: Vec<(&str, &[&str], &[Row])> =
             runs.iter().zip(&metrics).map(|(run, metrics)| (run.name.as_str(), &metrics[..], &run.rows[..])).collect();
-        std::fs::write(path, curves(&panels(&drawn), "epoch"))
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        let picture = curves(&panels(&drawn), "epoch");
+        write_beside(path, |out| Ok(out.write_all(picture.as_bytes())?))?;
     }
     if *json {
         let told: Vec<Value> = runs.iter().map(Run::told).collect();
@@ -69,21 +97,30 @@ fn read(folder: &Path) -> Result<Option<Run>> {
     let (model, checkpoint) = (folder.join(MODEL), folder.join(CHECKPOINT));
     let written = [&model, &checkpoint].into_iter().find(|path| path.is_file());
     let journal = read_epochs(folder);
-    if written.is_none() && journal.is_none() {
+    let means = means_of(&folder.join(FOLDS));
+    let is_search = folder.join(TRIALS).is_file();
+    if written.is_none() && journal.is_none() && means.is_none() && !is_search {
         return Ok(None);
     }
+    let state = match () {
+        () if is_search => State::Search,
+        () if means.is_some() => State::Folds,
+        () if model.is_file() => State::Ended,
+        () => State::Unfinished,
+    };
     let (metrics, rows) = journal.unwrap_or_default();
     let last = rows.last().map_or(0, |row| row.epoch);
     let name =
         folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned());
     let mut run = Run {
         name,
-        has_ended: model.is_file(),
+        state,
         epochs: last,
         steps: 0,
         changed: None,
         metrics,
         rows,
+        means: means.unwrap_or_default(),
         network: BTreeMap::new(),
     };
     if let Some(path) = written {
@@ -98,6 +135,13 @@ fn read(folder: &Path) -> Result<Option<Run>> {
         }
     }
     Ok(Some(run))
+}
+
+/// The mean of every figure of a cross-validation.
+fn means_of(path: &Path) -> Option<BTreeMap<String, f64>> {
+    let told: Value = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
+    let mean = |summary: &Value| Some((summary["metric"].as_str()?.to_owned(), summary["mean"].as_f64()?));
+    Some(told["summary"].as_array()?.iter().filter_map(mean).collect())
 }
 
 fn all_in(folder: &Path) -> Result<Vec<Run>> {
@@ -136,17 +180,18 @@ impl Run {
         let told = judged.into_iter().flat_map(|row| self.metrics.iter().map(String::as_str).zip(&row.figures));
         let mut figures: BTreeMap<&str, f64> = told.filter_map(|(name, value)| Some((name, (*value)?))).collect();
         figures.extend(self.rows.last().map(|row| ("loss", row.loss)));
+        figures.extend(self.means.iter().map(|(name, mean)| (name.as_str(), *mean)));
         figures
     }
 
     fn seconds(&self) -> f64 {
-        self.rows.iter().map(|row| row.seconds).sum()
+        self.rows.iter().map(|row| row.seconds).fold(0.0, |sum, seconds| sum + seconds)
     }
 
     fn told(&self) -> Value {
         let changed = self.changed.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok()).map(|at| at.as_secs());
         json!({
-            "name": self.name, "ended": self.has_ended, "epochs": self.epochs, "steps": self.steps, "seconds": self.seconds(),
+            "name": self.name, "ended": self.state == State::Ended, "state": self.state.name(), "epochs": self.epochs, "steps": self.steps, "seconds": self.seconds(),
             "changed": changed, "figures": self.figures(),
         })
     }
@@ -160,16 +205,17 @@ fn table(runs: &[Run]) -> Result<()> {
     let shown: Vec<&str> = SHOWN.into_iter().filter(|name| figures.iter().any(|of| of.contains_key(name))).collect();
     let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0).max(4);
     let header: String =
-        shown.iter().map(|name| format!("{:>11}", if *name == "score" { "test loss" } else { name })).collect();
+        shown.iter().map(|name| format!(" {:>11}", if *name == "score" { "test loss" } else { name })).collect();
     say(&format_args!(
         "{:<widest$}  {:<11}{:>7}{:>9}{:>10}{header}  changed",
         "run", "state", "epochs", "steps", "seconds"
     ))?;
     for (run, figures) in runs.iter().zip(&figures) {
-        let cell =
-            |name: &&str| figures.get(name).map_or_else(|| format!("{:>11}", ""), |value| format!("{value:>11.5}"));
+        let cell = |name: &&str| {
+            figures.get(name).map_or_else(|| format!(" {:>11}", ""), |value| format!(" {:>11}", figure(*value)))
+        };
         let cells: String = shown.iter().map(cell).collect();
-        let state = if run.has_ended { "ended" } else { "unfinished" };
+        let state = run.state.name();
         let changed = run.changed.and_then(|at| at.elapsed().ok()).map(ago).unwrap_or_default();
         let (name, epochs, steps, seconds) = (&run.name, run.epochs, run.steps, run.seconds());
         say(&format_args!("{name:<widest$}  {state:<11}{epochs:>7}{steps:>9}{seconds:>10.1}{cells}  {changed}"))?;

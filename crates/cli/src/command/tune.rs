@@ -28,6 +28,15 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     };
     let output = arguments.output.clone().unwrap_or_else(|| Path::new("runs").join(format!("{name}-tune")));
     let told = Told::of(arguments)?;
+    if let Some((twice, _)) = told
+        .vary
+        .iter()
+        .enumerate()
+        .find(|(at, (key, _))| told.vary[..*at].iter().any(|(k, _)| k == key))
+        .map(|(_, pair)| pair)
+    {
+        return Err(Misuse(format!("`--vary {twice}=…` is there twice: name all its values in one")).into());
+    }
     let options = open_options(&arguments.cache, arguments.events != Events::Auto);
     let tuning = Tuning::new((&text, is_json, &name), &arguments.settings, |config| told.over(config), options)?;
     let interrupt = Interrupt::install();
@@ -62,14 +71,18 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
         }
         error => error.into(),
     })?;
+    let has_best = tuned.trials.iter().any(|trial| trial.value.is_some());
     match arguments.events {
+        Events::Auto if tuned.trials.is_empty() => {}
         Events::Auto => {
             let best = tuned.trials.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<String>>().join("\n");
             say(&format_args!("the best of {} trials:\n{best}", tuned.trials.len()))?;
             if let Some(own) = tuned.trials.iter().skip(SHOWN).find(|trial| trial.trial == 0) {
                 say(&format_args!("…\n{own}"))?;
             }
-            eprintln!("the best job, its model and all trials are in `{}`", output.display());
+            if has_best {
+                eprintln!("the best job, its model and all trials are in `{}`", output.display());
+            }
         }
         Events::Json => say(&json!({ "event": "tuned", "best": tuned.trials.first(), "trials": tuned.trials.len() }))?,
         Events::None => {}
@@ -79,6 +92,9 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
             eprintln!("stopped; the same command with --resume goes on");
         }
         return Ok(INTERRUPTED);
+    }
+    if !has_best {
+        anyhow::bail!("no trial has come to its end with a figure: give it more seconds, or other values");
     }
     Ok(DONE)
 }

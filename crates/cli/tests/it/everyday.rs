@@ -125,7 +125,7 @@ fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
     };
     assert_eq!(parameters("rest"), parameters("cv/fold-1"));
     // What is there is not replaced without a word, and goes on where it was interrupted.
-    run(folder.path(), &job).refused(1, &["cv/fold-1", "--cv 4", "--resume"]);
+    run(folder.path(), &job).refused(1, &["`cv` holds a run", "--cv 4", "--resume"]);
     fs::remove_dir_all(folder.path().join("cv/fold-3")).expect("removed");
     let again = [&job[..], &["--events", "none", "--resume", "--set", "data.stratified=true"]].concat();
     let before = fs::read(&at).expect("a table");
@@ -313,4 +313,140 @@ fn runs_are_listed_with_their_figures_and_compared() {
     assert_eq!((&told[1]["name"], &told[1]["epochs"], &told[1]["ended"]), (&"slow".into(), &6.into(), &true.into()));
     run(folder.path(), &["runs", "runs/nothing"]).refused(2, &["no runs"]);
     run(folder.path(), &["runs", "runs/slow", "runs/nothing"]).refused(2, &["`runs/nothing`", "no run"]);
+}
+
+#[test]
+fn a_part_of_a_source_is_cut_into_folds_like_a_whole_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let part = "data.train=csv:garden.csv?label=kind&drop=garden&examples=40&seed=3";
+    run(folder.path(), &["train", "garden.toml", "--cv", "4", "--set", part, "--output", "part"]).done();
+    let folds = column(&folder.path().join("part/out-of-fold.csv"), "fold");
+    assert_eq!(folds.len(), 40);
+    assert!((1..=4).all(|fold| folds.iter().filter(|found| **found == fold.to_string()).count() == 10), "{folds:?}");
+}
+
+#[test]
+fn a_folder_is_for_a_run_or_for_folds_or_for_a_search() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let train = ["train", "garden.toml", "--events", "none"];
+    let folds = ["train", "garden.toml", "--cv", "3", "--events", "none"];
+    let tune = ["tune", "garden.toml", "--trials", "2", "--events", "none"];
+    let ways: [&[&str]; 3] = [&train, &folds, &tune];
+    for (first, way) in ways.iter().enumerate() {
+        let output = format!("runs/of-{first}");
+        run(folder.path(), &[way, &["--output", &output][..]].concat()).done();
+        for other in ways {
+            run(folder.path(), &[other, &["--output", &output][..]].concat()).refused(1, &["run", &output]);
+        }
+    }
+    let told: Value = serde_json::from_str(&run(folder.path(), &["runs", "--json"]).done().output).expect("JSON");
+    let states: Vec<&Value> = told.as_array().expect("runs").iter().map(|run| &run["state"]).collect();
+    assert_eq!(states, ["ended", "folds", "search"]);
+    // What is replaced leaves nothing that would be taken for the new one's.
+    run(folder.path(), &[&folds[..2], &["--cv", "2", "--output", "runs/of-1", "--overwrite"]].concat()).done();
+    assert!(!folder.path().join("runs/of-1/fold-3").exists());
+    run(folder.path(), &[&tune[..], &["--output", "runs/of-0", "--overwrite"]].concat()).done();
+    assert!(!folder.path().join("runs/of-0/epochs.csv").exists());
+    run(folder.path(), &[&train[..], &["--output", "runs/of-2", "--overwrite"]].concat()).done();
+    assert!(
+        !folder.path().join("runs/of-2/trials.jsonl").exists() && !folder.path().join("runs/of-2/trial-1").exists()
+    );
+}
+
+#[test]
+fn a_pipe_is_read_once_and_looked_at_as_often_as_needed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    run(folder.path(), &["train", "garden.toml", "--output", "file", "--events", "none"]).done();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let through = |arguments: &[&str]| {
+        let (from, to) = (folder.path().join("garden.csv"), pipe.clone());
+        let writer = std::thread::spawn(move || fs::copy(from, to).expect("a reader"));
+        let said = run(folder.path(), arguments).done();
+        writer.join().expect("written");
+        said
+    };
+    let source = "data.train=csv:pipe?label=kind&drop=garden";
+    through(&["train", "garden.toml", "--output", "piped", "--events", "none", "--set", source]);
+    let model = |name: &str| fs::read(folder.path().join(name).join("model.safetensors")).expect("a model");
+    assert!(model("file") == model("piped"), "the same bytes");
+    let predict = ["predict", "file/model.safetensors", "--data", "csv:pipe", "--keep-columns=garden", "--output", "-"];
+    assert_eq!(through(&predict).output.lines().count(), 91);
+}
+
+#[test]
+fn what_is_predicted_stands_beside_what_was_wanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let settings = [
+        "--set",
+        "data.train=csv:garden.csv?label=width&drop=garden,kind",
+        "--set",
+        "network.layers.1={ output = { units = \"auto\" } }",
+        "--set",
+        "data.target_normaliser=standardise",
+    ];
+    let train =
+        [&["train", "garden.toml", "--output", "run", "--events", "none", "--set", "train.epochs=150"], &settings[..]];
+    run(folder.path(), &train.concat()).done();
+    let predict = [
+        "predict",
+        "run/model.safetensors",
+        "--data",
+        "csv:garden.csv",
+        "--keep-columns",
+        "--ids",
+        "--output",
+        "p.csv",
+    ];
+    run(folder.path(), &predict).done();
+    let path = folder.path().join("p.csv");
+    let numbers = |name| column(&path, name).iter().map(|cell| cell.parse().expect("a number")).collect::<Vec<f64>>();
+    let off = numbers("width").into_iter().zip(numbers("prediction of width")).map(|(is, told)| (is - told).abs());
+    assert!(off.sum::<f64>() / 90.0 < 0.1);
+    assert_eq!(numbers("row")[..3], [1.0, 2.0, 3.0]);
+    let of_classes = ["train", "garden.toml", "--set", "data.target_normaliser=standardise"];
+    run(folder.path(), &of_classes).refused(2, &["data.target_normaliser", "task=regression"]);
+}
+
+#[test]
+fn a_search_compares_like_with_like_and_says_when_it_has_found_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let tune = ["tune", "garden.toml", "--events", "json", "--output", "tuned"];
+    let with = |more: &[&str]| run(folder.path(), &[&tune[..], more].concat());
+    // As many epochs as the trial says.
+    let told = trials(&with(&["--method", "grid", "--vary", "train.epochs=1,2"]).done());
+    let epochs: Vec<u64> = told.iter().map(|trial| trial["epochs"].as_u64().expect("epochs")).collect();
+    assert_eq!(epochs.iter().sum::<u64>(), 6 + 1 + 2);
+    // Whatever the seed, the test data is the same: 27 rows that the first trial was judged on.
+    with(&["--overwrite", "--method", "grid", "--vary", "network.seed=1,2"]).done();
+    let judged = |trial: u64| {
+        let log =
+            fs::read_to_string(folder.path().join(format!("tuned/trial-{trial}/confusion.svg"))).expect("a picture");
+        log.lines().filter(|line| line.contains("text-anchor=\"end\"")).map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(judged(1), judged(2));
+    // What is drawn twice is trained once.
+    let drawn = with(&["--overwrite", "--trials", "30", "--vary", "data.batch=8,16"]);
+    assert_eq!(trials(&drawn.done()).len(), 3);
+    with(&[
+        "--overwrite",
+        "--vary",
+        "network.layers.0.dense.units=4",
+        "--set",
+        "train.epochs=2000000",
+        "--seconds",
+        "0.3",
+    ])
+    .refused(1, &["no trial has come to its end"]);
+    with(&["--overwrite", "--metric", "r2"]).refused(2, &["tune.metric", "`accuracy`"]);
+    with(&["--overwrite", "--vary", "network.nope=1,2"]).refused(2, &["what is varied, `network.nope=1`"]);
+    with(&["--overwrite", "--vary", "network.seed=1", "--vary", "network.seed=2"]).refused(2, &["twice"]);
+    with(&["--overwrite", "--vary", "data.test_share=0.1,0.2"]).refused(2, &["leave the test data alone"]);
+    with(&["--overwrite", "--vary", "tune.trials=1,2"]).refused(2, &["`train`"]);
 }

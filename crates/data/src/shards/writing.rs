@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, FloatType};
+use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int64Type};
 use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -13,9 +13,12 @@ use parquet::schema::types::Type;
 /// Rows that are written at once: what a reader must hold.
 const GROUP: usize = 64 << 10;
 
-/// Writes a table whose first columns are text and whose others are numbers.
+/// Writes a table whose first column may count its rows, whose next ones are text, and whose others are numbers.
 pub struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
+    /// From 1, if they are counted.
+    counts: Option<Vec<i64>>,
+    counted: i64,
     /// By column.
     text: Vec<Vec<ByteArray>>,
     /// By column; those that are there.
@@ -26,8 +29,8 @@ pub struct ParquetWriter<W: Write + Send> {
 
 impl<W: Write + Send> ParquetWriter<W> {
     /// A table with these columns.
-    pub fn new(out: W, text: &[String], numbers: &[String]) -> std::io::Result<Self> {
-        let column = |name: &String, physical, logical, repetition| {
+    pub fn new(out: W, count: Option<&str>, text: &[String], numbers: &[String]) -> std::io::Result<Self> {
+        let column = |name: &str, physical, logical, repetition| {
             let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
             builder.with_logical_type(logical).build().map(Arc::new)
         };
@@ -36,18 +39,21 @@ impl<W: Write + Send> ParquetWriter<W> {
                 .iter()
                 .map(|name| column(name, Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED));
             let rest = numbers.iter().map(|name| column(name, Physical::FLOAT, None, Repetition::OPTIONAL));
-            let fields = texts.chain(rest).collect::<Result<Vec<_>>>()?;
+            let first = count.map(|name| column(name, Physical::INT64, None, Repetition::REQUIRED));
+            let fields = first.into_iter().chain(texts).chain(rest).collect::<Result<Vec<_>>>()?;
             let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
             SerializedFileWriter::new(out, schema, Arc::new(properties))
         })();
         let writer = writer.map_err(std::io::Error::other)?;
         let (text, numbers) = (vec![Vec::new(); text.len()], vec![Vec::new(); numbers.len()]);
-        Ok(Self { writer, text, numbers, has_numbers: Vec::new() })
+        Ok(Self { writer, counts: count.map(|_| Vec::new()), counted: 0, text, numbers, has_numbers: Vec::new() })
     }
 
     /// Adds a row; without numbers these are null.
     pub fn row(&mut self, text: &[String], numbers: Option<&[f32]>) -> std::io::Result<()> {
+        self.counted += 1;
+        self.counts.iter_mut().for_each(|counts| counts.push(self.counted));
         for (column, text) in self.text.iter_mut().zip(text) {
             column.push(text.as_str().into());
         }
@@ -60,6 +66,12 @@ impl<W: Write + Send> ParquetWriter<W> {
 
     fn write_group(&mut self) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
+        if let Some(counts) = &mut self.counts {
+            let mut writer = group.next_column()?.expect("as many columns as the schema has");
+            writer.typed::<Int64Type>().write_batch(counts, None, None)?;
+            writer.close()?;
+            counts.clear();
+        }
         for column in &mut self.text {
             let mut writer = group.next_column()?.expect("as many columns as the schema has");
             writer.typed::<ByteArrayType>().write_batch(column, None, None)?;
@@ -97,18 +109,18 @@ mod tests {
         let path = folder.path().join("table.parquet");
         let file = std::fs::File::create(&path).expect("a file");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let mut writer = ParquetWriter::new(file, &names(&["name"]), &names(&["a", "b"])).expect("a file");
+        let mut writer = ParquetWriter::new(file, Some("row"), &names(&["name"]), &names(&["a", "b"])).expect("a file");
         let rows = GROUP + 10;
         for row in 0..rows {
             let numbers = [row as f32, -0.5];
             writer.row(&[format!("row {row}")], Some(&numbers)).expect("written");
         }
         writer.finish().expect("written");
-        let spec = format!("shards:{}?columns=a,b", path.display());
+        let spec = format!("shards:{}?columns=row,a,b", path.display());
         let source = open(&spec, &OpenOptions { targets: false, ..OpenOptions::default() }).expect("a table");
         assert_eq!(source.examples(), rows);
         let mut batch = Batch::empty();
         source.read(&[0, rows as u64 - 1], &mut batch).expect("rows");
-        assert_eq!(batch.features, [0.0, -0.5, rows as f32 - 1.0, -0.5]);
+        assert_eq!(batch.features, [1.0, 0.0, -0.5, rows as f32, rows as f32 - 1.0, -0.5]);
     }
 }

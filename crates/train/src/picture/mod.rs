@@ -20,5 +20,7 @@ fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
 }
 
 fn escaped(text: &str) -> String {
+    // Control characters may not stand in XML, whatever is written for them.
+    let text = text.replace(|letter: char| letter.is_control(), "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

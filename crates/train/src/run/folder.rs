@@ -62,16 +62,40 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Fails if a run is there already.
+/// What tells that there is a run, a search, or a cross-validation.
+const TRACES: [&str; 3] = [super::MODEL, TRIALS, FOLDS];
+/// The trials of a search.
+pub(crate) const TRIALS: &str = "trials.jsonl";
+/// The figures of a cross-validation.
+pub(crate) const FOLDS: &str = "cross-validation.json";
+/// What lies beside these, for people.
+const BESIDE: [&str; 7] =
+    ["epochs.csv", "log.jsonl", "curves.svg", "confusion.svg", "best.toml", "best.json", "out-of-fold.csv"];
+
+/// Fails if a run is there already, or what runs were tried for.
 pub(crate) fn expect_free(folder: &Path) -> Result<(), Error> {
-    match Checkpoints::all_in(folder).is_empty() && !folder.join(super::MODEL).exists() {
-        true => Ok(()),
-        false => Err(Error::RunExists { path: folder.to_owned() }),
-    }
+    let is_free = Checkpoints::all_in(folder).is_empty()
+        && parts(folder).is_empty()
+        && !TRACES.iter().any(|name| folder.join(name).exists());
+    if is_free { Ok(()) } else { Err(Error::RunExists { path: folder.to_owned() }) }
 }
 
-/// Removes what is left of a run that is overwritten, but for its model, which stays until there is another.
+/// The folders of its folds and trials.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let is_part = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("fold-").or_else(|| name.strip_prefix("trial-"));
+        number.is_some_and(|number| number.parse::<u64>().is_ok()) && path.is_dir()
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(is_part).collect()
+}
+
+/// Removes what is left of a run, or of folds or trials, that is overwritten, but for its model, which stays until there is another.
 pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     let fail = |source| Error::Output { path: folder.to_owned(), source };
-    Checkpoints::all_in(folder).iter().try_for_each(std::fs::remove_file).map_err(fail)
+    Checkpoints::all_in(folder).iter().try_for_each(std::fs::remove_file).map_err(fail)?;
+    parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)?;
+    let others = BESIDE.iter().chain(&[TRIALS, FOLDS]).map(|name| folder.join(name));
+    others.filter(|path| path.exists()).try_for_each(std::fs::remove_file).map_err(fail)
 }

@@ -1,5 +1,6 @@
 //! What a run leaves beside its model for people to look at: `epochs.csv`, `log.jsonl`, and pictures of both.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,14 @@ impl Journal {
             && let Some((names, kept)) = read_epochs(folder)
             && names.iter().eq(metrics.iter().map(|metric| metric.name()))
         {
-            rows = kept.into_iter().filter(|row| row.epoch <= epochs_done).collect();
+            rows = kept;
+        }
+        if epochs_done > 0 {
+            // A run that was killed behind its checkpoint has told of more epochs than it has written there.
+            let known: Vec<u64> = rows.iter().map(|row| row.epoch).collect();
+            rows.extend(read_log(folder, &metrics).into_iter().filter(|row| !known.contains(&row.epoch)));
+            rows.retain(|row| row.epoch <= epochs_done);
+            rows.sort_by_key(|row| row.epoch);
         }
         let log = match epochs_done {
             0 => File::create(folder.join(LOG)),
@@ -204,6 +212,32 @@ pub fn read_epochs(folder: &Path) -> Option<(Vec<String>, Vec<Row>)> {
     Some((header[COLUMNS.len()..].iter().map(|name| (*name).to_owned()).collect(), rows))
 }
 
+/// The epochs that the log tells of.
+fn read_log(folder: &Path, metrics: &[Metric]) -> Vec<Row> {
+    let text = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();
+    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    // The last line may have been cut short.
+    for event in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let number = |key: &str| event[key].as_f64();
+        let Some(epoch) = event["epoch"].as_u64() else { continue };
+        match event["event"].as_str() {
+            Some("epoch") => {
+                let [loss, seconds, examples_per_second] =
+                    ["loss", "seconds", "examples_per_second"].map(|key| number(key).unwrap_or(f64::NAN));
+                let figures = vec![None; metrics.len()];
+                rows.insert(epoch, Row { epoch, loss, seconds, examples_per_second, figures });
+            }
+            Some("evaluation") => {
+                if let Some(row) = rows.get_mut(&epoch) {
+                    row.figures = metrics.iter().map(|metric| number(metric.name())).collect();
+                }
+            }
+            _ => {}
+        }
+    }
+    rows.into_values().collect()
+}
+
 fn write_beside(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension("part");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
@@ -211,4 +245,38 @@ fn write_beside(path: &Path, text: &str) -> io::Result<()> {
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Journal, read_epochs};
+    use crate::{Event, Metric};
+
+    #[test]
+    fn an_epoch_that_was_told_and_not_yet_written_is_found_in_the_log() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let epoch =
+            |epoch: u64| Event::Epoch { epoch, loss: 1.0 / epoch as f64, seconds: 0.5, examples_per_second: 8.0 };
+        let saved = |iteration| Event::Checkpoint { iteration, path: "checkpoint".into() };
+        let begin = |epochs_done| Journal::begin(folder.path(), vec![Metric::Score], epochs_done);
+        let mut journal = begin(0);
+        for event in [epoch(1), saved(5), epoch(2), saved(10), epoch(3)] {
+            assert_eq!(journal.tell(&event), None);
+        }
+        // As a kill behind the third checkpoint, and before anything more was written, leaves it.
+        drop(journal);
+        let epochs = || {
+            read_epochs(folder.path()).expect("epochs").1.iter().map(|row| (row.epoch, row.loss)).collect::<Vec<_>>()
+        };
+        assert_eq!(epochs(), [(1, 1.0), (2, 0.5)]);
+        let mut journal = begin(3);
+        journal.tell(&epoch(4));
+        journal.tell(&saved(20));
+        assert_eq!(epochs(), [(1, 1.0), (2, 0.5), (3, 1.0 / 3.0), (4, 0.25)]);
+        // What comes again stands there once.
+        let mut journal = begin(2);
+        journal.tell(&epoch(3));
+        journal.tell(&saved(15));
+        assert_eq!(epochs().len(), 3);
+    }
 }

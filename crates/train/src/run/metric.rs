@@ -112,3 +112,13 @@ impl Metric {
         if self.wants_more() { value - than } else { than - value }
     }
 }
+
+/// A figure as tables have it: five digits behind the point, or a power of ten where those would not tell, or not fit.
+pub fn figure(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() || (1e-3..1e5).contains(&size) {
+        format!("{value:.5}")
+    } else {
+        format!("{value:.4e}")
+    }
+}

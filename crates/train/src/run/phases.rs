@@ -14,7 +14,7 @@ use crate::run::checkpoint::Checkpoints;
 use crate::run::folder::{Lock, clear, expect_free};
 use crate::run::resume::same_run;
 use crate::saved::load;
-use crate::{Error, Event, IfFound, Job, Outcome, Stop, Take, Trainer};
+use crate::{Error, Event, IfFound, Job, Metric, Outcome, Stop, Take, Trainer};
 
 /// A job, ready to run: its phases with their data.
 pub struct PhasedTrainer {
@@ -72,6 +72,11 @@ impl PhasedTrainer {
     /// What its first phase begins with.
     pub fn first_state(&self) -> State {
         self.phases[0].1.first_state()
+    }
+
+    /// What of the test data is told of the model that it comes to.
+    pub fn told_metrics(&self) -> Vec<Metric> {
+        self.phases.last().map(|(_, trainer)| trainer.told_metrics()).unwrap_or_default()
     }
 
     /// What stops the run from outside.

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{TuneConfig, Values};
+use crate::run::folder::{TRIALS, clear, expect_free};
 use crate::{Error, IfFound, Metric};
-
-const BOOK: &str = "trials.jsonl";
 
 /// A trial that has come to a stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,12 +46,11 @@ pub(super) struct Book {
 
 impl Book {
     pub(super) fn open(folder: &Path, heading: Heading, found: IfFound) -> Result<Self, Error> {
-        let path = folder.join(BOOK);
+        let path = folder.join(TRIALS);
         let fail = |source| Error::Output { path: path.clone(), source };
         std::fs::create_dir_all(folder).map_err(fail)?;
         let mut trials = Vec::new();
         match (path.exists(), found) {
-            (true, IfFound::Refuse) => return Err(Error::RunExists { path: folder.to_owned() }),
             (true, IfFound::Resume) => {
                 let text = std::fs::read_to_string(&path).map_err(fail)?;
                 let mut lines = text.lines();
@@ -69,14 +67,8 @@ impl Book {
                 trials.extend(lines.filter_map(|line| serde_json::from_str(line).ok()));
             }
             (false, IfFound::Resume) => return Err(Error::NothingToResume { path }),
-            (true, IfFound::Overwrite) => {
-                for entry in std::fs::read_dir(folder).map_err(fail)?.flatten() {
-                    if entry.file_name().to_str().is_some_and(|name| name.starts_with("trial-")) {
-                        std::fs::remove_dir_all(entry.path()).map_err(fail)?;
-                    }
-                }
-            }
-            (false, _) => {}
+            (_, IfFound::Refuse) => expect_free(folder)?,
+            (_, IfFound::Overwrite) => clear(folder)?,
         }
         let mut text = line_of(&heading);
         trials.iter().for_each(|trial| text += &line_of(trial));
@@ -92,9 +84,9 @@ impl Book {
         written.map_err(|source| Error::Output { path: self.path.clone(), source })
     }
 
-    /// Whether a trial has come so far.
-    pub(super) fn has(&self, trial: usize, epochs: u64) -> bool {
-        self.trials.iter().any(|known| known.trial == trial && known.epochs >= epochs)
+    /// Whether a trial has come so far, or as far as its job says.
+    pub(super) fn has(&self, trial: usize, epochs: Option<u64>) -> bool {
+        self.trials.iter().any(|known| known.trial == trial && epochs.is_none_or(|epochs| known.epochs >= epochs))
     }
 
     /// Above all numbers of trials.

@@ -7,6 +7,7 @@
 mod book;
 mod space;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::job::{DataConfig, laid_over};
 use crate::run::MODEL;
 use crate::run::checkpoint::Checkpoints;
-use crate::{Error, IfFound, Job, Mode, Outcome, Stop};
+use crate::{Error, IfFound, Job, Mode, Outcome, PhasedTrainer, Stop};
 pub use book::Trial;
 use book::{Book, Heading};
 pub use space::{Choice, Method, Range, TuneConfig, Values};
@@ -75,10 +76,31 @@ impl Tuning {
             open_options,
             sources: [train, test],
         };
-        // What is wrong with a key is wrong with every trial: it is told before any begins.
-        this.trainable(0)?;
-        this.trainable(1)?;
+        // What is wrong is told before any trial begins: with the job, with a key, with a value of a list.
+        let own = this.trainer(0, None, None, IfFound::Refuse)?;
+        let told = own.told_metrics();
+        if !told.contains(&this.config.metric) {
+            let known: Vec<&str> = told.iter().map(|metric| metric.name()).collect();
+            let found = format!(
+                "`{}`, but of this data only these are told: `{}`",
+                this.config.metric.name(),
+                known.join("`, `")
+            );
+            return Err(Error::BadSetting { setting: "tune.metric", expected: "one that is told", found });
+        }
+        this.trainable(1).map_err(varied)?;
+        for (key, choice) in &this.config.vary {
+            let Choice::Of(values) = choice else { continue };
+            for value in values {
+                let setting = [this.settings.clone(), vec![format!("{key}={}", in_toml(value))]].concat();
+                this.parse(&setting).map_err(varied)?;
+            }
+        }
         Ok(this)
+    }
+
+    fn parse(&self, settings: &[String]) -> Result<Job, Error> {
+        Job::from_text(&self.text, self.is_json, &self.name, &format!("`{}`", self.name), settings)
     }
 
     /// What is varied, and how.
@@ -88,13 +110,7 @@ impl Tuning {
 
     /// The job of a trial.
     fn trainable(&self, trial: usize) -> Result<Job, Error> {
-        let mut job = Job::from_text(
-            &self.text,
-            self.is_json,
-            &self.name,
-            &format!("`{}`", self.name),
-            &self.settings_of(trial),
-        )?;
+        let mut job = self.parse(&self.settings_of(trial))?;
         // One core each: several are trained at a time.
         (job.options.global_batch, job.options.workers) = (Some(job.options.step_examples()), 1);
         (job.options.mode, job.is_spread, job.options.evaluate) = (Mode::Solo, false, true);
@@ -136,44 +152,48 @@ impl Tuning {
         Ok(tuned)
     }
 
-    /// Epochs that trials are trained for, from the first stop to the last.
-    fn rungs(&self) -> Vec<u64> {
-        let all = self.job.options.epochs;
-        let mut rungs = vec![all];
-        if self.config.method == Method::Halving {
-            let mut left = self.config.count().unwrap_or(1) / ONE_OF;
-            while left > 0 && rungs[0] >= ONE_OF as u64 {
-                rungs.insert(0, rungs[0] / ONE_OF as u64);
-                left /= ONE_OF;
-            }
+    /// Epochs that trials are trained for, from the first stop to the last; none are as many as their jobs say.
+    fn rungs(&self) -> Vec<Option<u64>> {
+        if self.config.method != Method::Halving {
+            return vec![None];
         }
-        rungs
+        let mut rungs = vec![self.job.options.epochs];
+        let mut left = self.config.count().unwrap_or(1) / ONE_OF;
+        while left > 0 && rungs[0] >= ONE_OF as u64 {
+            rungs.insert(0, rungs[0] / ONE_OF as u64);
+            left /= ONE_OF;
+        }
+        rungs.into_iter().map(Some).collect()
     }
 
     /// The trials that are trained up to so many epochs: all, or of those that have come to the stop before the best.
-    fn of_rung(&self, book: &Book, epochs: u64) -> Trials {
+    fn of_rung(&self, book: &Book, epochs: Option<u64>) -> Trials<'_> {
         let rungs = self.rungs();
         let at = rungs.iter().position(|rung| *rung == epochs).unwrap_or(0);
         let done = |trial: &usize| book.has(*trial, epochs);
-        match at.checked_sub(1).map(|before| book.ranked_at(rungs[before], self.config.metric)) {
+        let before = at.checked_sub(1).and_then(|before| rungs[before]);
+        match before.map(|before| book.ranked_at(before, self.config.metric)) {
             None => Trials {
+                config: &self.config,
                 next: 0,
                 listed: None,
                 end: self.config.count(),
                 done: (0..book.most()).filter(done).collect(),
+                met: HashSet::new(),
             },
             Some(ranked) => {
                 let kept = (ranked.len() / ONE_OF).max(1);
                 let listed = ranked.into_iter().take(kept).filter(|trial| !done(trial)).collect();
-                Trials { next: 0, listed: Some(listed), end: None, done: Vec::new() }
+                let (config, met) = (&self.config, HashSet::new());
+                Trials { config, next: 0, listed: Some(listed), end: None, done: Vec::new(), met }
             }
         }
     }
 
     fn train_all(
         &self,
-        trials: Trials,
-        epochs: u64,
+        trials: Trials<'_>,
+        epochs: Option<u64>,
         book: &mut Book,
         (folder, at_once): (&Path, usize),
         (stop, over, deadline): (&Stop, &Stop, Option<Instant>),
@@ -199,7 +219,7 @@ impl Tuning {
             let mut outcome = Ok(());
             loop {
                 match results.recv_timeout(Duration::from_millis(50)) {
-                    Ok(Some(trial)) => {
+                    Ok(Ok(Some(trial))) => {
                         let written = book.add(&trial);
                         listener(&trial);
                         if let Err(error) = written {
@@ -207,7 +227,12 @@ impl Tuning {
                             outcome = Err(error);
                         }
                     }
-                    Ok(None) | Err(RecvTimeoutError::Timeout) => {}
+                    // What cannot be written says nothing of the trial.
+                    Ok(Err(error)) => {
+                        halt.ask();
+                        outcome = Err(error);
+                    }
+                    Ok(Ok(None)) | Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 if deadline.is_some_and(is_over) && !over.is_asked() {
@@ -221,29 +246,44 @@ impl Tuning {
         })
     }
 
-    /// Trains one trial; nothing if it was stopped before its end.
-    fn train(&self, trial: usize, epochs: u64, folder: &Path, stop: &Stop) -> Option<Trial> {
+    /// Trains one trial; nothing if it was stopped before its end. Fails where a full disk does, and not the trial.
+    fn train(&self, trial: usize, epochs: Option<u64>, folder: &Path, stop: &Stop) -> Result<Option<Trial>, Error> {
         let began = Instant::now();
         let values = self.config.values(trial);
+        let own_epochs = || self.trainable(trial).map_or(self.job.options.epochs, |job| job.options.epochs);
         let outcome = self.outcome(trial, epochs, &folder_of(folder, trial), stop);
+        let epochs = epochs.unwrap_or_else(own_epochs);
         let seconds = began.elapsed().as_secs_f64();
         let (value, error) = match outcome {
-            Ok(Outcome { stopped: true, .. }) => return None,
+            Ok(Outcome { stopped: true, .. }) => return Ok(None),
+            Err(error) if error.is_about_writing() => return Err(error),
             Ok(outcome) => {
                 let value = outcome.scores.as_ref().and_then(|scores| self.config.metric.of(scores));
                 (value.filter(|value| !value.is_nan()), None)
             }
             Err(error) => (None, Some(error.to_string())),
         };
-        Some(Trial { trial, epochs, values, value, seconds, error })
+        Ok(Some(Trial { trial, epochs, values, value, seconds, error }))
     }
 
-    fn outcome(&self, trial: usize, epochs: u64, folder: &Path, stop: &Stop) -> Result<Outcome, Error> {
+    fn outcome(&self, trial: usize, epochs: Option<u64>, folder: &Path, stop: &Stop) -> Result<Outcome, Error> {
+        // A trial that was stopped, or stood at an earlier stop, goes on.
+        let found = if Checkpoints::newest_in(folder).exists() { IfFound::Resume } else { IfFound::Overwrite };
+        self.trainer(trial, epochs, Some(folder), found)?.stopped_by(stop).run(&mut |_| {})
+    }
+
+    fn trainer(
+        &self,
+        trial: usize,
+        epochs: Option<u64>,
+        folder: Option<&Path>,
+        found: IfFound,
+    ) -> Result<PhasedTrainer, Error> {
         let mut job = self.trainable(trial)?;
-        job.options.epochs = epochs;
+        job.options.epochs = epochs.unwrap_or(job.options.epochs);
         let mut options = self.open_options.clone();
-        let is_same_data = (&job.data, job.options.seed) == (&self.job.data, self.job.options.seed);
-        if is_same_data {
+        // Whatever the seed of a trial is, the test data is that of the job: nothing could be compared otherwise.
+        if job.data == self.job.data {
             let [train, test] = &self.sources;
             options.given.insert("learned".into(), train.clone());
             options.given.insert("judged".into(), test.clone());
@@ -254,9 +294,7 @@ impl Tuning {
                 stratified: false,
             };
         }
-        // A trial that was stopped, or stood at an earlier stop, goes on.
-        let found = if Checkpoints::newest_in(folder).exists() { IfFound::Resume } else { IfFound::Overwrite };
-        job.phased(Some(folder.to_owned()), found, &options)?.stopped_by(stop).run(&mut |_| {})
+        job.phased(folder.map(Path::to_owned), found, &options)
     }
 
     /// Writes the best job, and its model.
@@ -274,6 +312,14 @@ impl Tuning {
         let (from, to) = (folder_of(folder, best.trial).join(MODEL), folder.join(MODEL));
         let beside = folder.join(".model.part");
         std::fs::copy(&from, &beside).and_then(|_| std::fs::rename(&beside, &to)).map_err(fail(&to))
+    }
+}
+
+/// Says of a setting of a trial that it was varied, and not set.
+fn varied(error: Error) -> Error {
+    match error {
+        Error::Setting { setting, message } => Error::Varied { setting, message },
+        other => other,
     }
 }
 
@@ -295,7 +341,8 @@ fn folder_of(folder: &Path, trial: usize) -> PathBuf {
 }
 
 /// Trials that are handed out one by one.
-struct Trials {
+struct Trials<'a> {
+    config: &'a TuneConfig,
     next: usize,
     /// These and no others.
     listed: Option<Vec<usize>>,
@@ -303,21 +350,32 @@ struct Trials {
     end: Option<usize>,
     /// Not these.
     done: Vec<usize>,
+    /// Values of those that came before: what is drawn twice is trained once.
+    met: HashSet<String>,
 }
 
-impl Trials {
+/// When so many in a row were drawn before, there is nothing else to draw.
+const MOST_IN_VAIN: usize = 1000;
+
+impl Trials<'_> {
     fn next(&mut self) -> Option<usize> {
         if let Some(listed) = &self.listed {
             let trial = listed.get(self.next).copied();
             self.next += 1;
             return trial;
         }
-        while self.done.contains(&self.next) {
+        for _ in 0..MOST_IN_VAIN {
+            let trial = self.next;
+            if self.end.is_some_and(|end| trial >= end) {
+                return None;
+            }
             self.next += 1;
+            let is_new = self.met.insert(serde_json::to_string(&self.config.values(trial)).unwrap_or_default());
+            if is_new && !self.done.contains(&trial) {
+                return Some(trial);
+            }
         }
-        let trial = self.next;
-        self.next += 1;
-        self.end.is_none_or(|end| trial < end).then_some(trial)
+        None
     }
 }
 

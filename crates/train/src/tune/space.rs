@@ -1,6 +1,7 @@
 //! What of a job is varied, and which trial has what.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use paceline_nn::config::NetworkConfig;
 use serde::{Deserialize, Serialize};
@@ -83,13 +84,7 @@ impl Choice {
             Some(("uniform", range)) => ends(range).map(|ends| Self::Range(Range::Uniform(ends))),
             Some(("whole", range)) => ends(range).map(|ends| Self::Range(Range::Whole(ends))),
             _ if text.is_empty() => None,
-            _ => {
-                let listed = toml::from_str::<toml::Table>(&format!("value = [{text}]")).ok();
-                let listed =
-                    listed.and_then(|mut table| table.remove("value")).and_then(|list| serde_json::to_value(list).ok());
-                let words = || text.split(',').map(|word| json!(word.trim())).collect();
-                Some(Self::Of(listed.and_then(|list| list.as_array().cloned()).unwrap_or_else(words)))
-            }
+            _ => Some(Self::Of(parts(text).into_iter().map(|part| value_of(part.trim())).collect())),
         }
     }
 
@@ -121,6 +116,43 @@ impl Choice {
     }
 }
 
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(values) => f.write_str(&values.iter().map(Value::to_string).collect::<Vec<String>>().join(",")),
+            Self::Range(Range::Log([from, to])) => write!(f, "log:{from}..{to}"),
+            Self::Range(Range::Uniform([from, to])) => write!(f, "uniform:{from}..{to}"),
+            Self::Range(Range::Whole([from, to])) => write!(f, "whole:{from}..{to}"),
+        }
+    }
+}
+
+/// What stands between commas that are not within brackets or quotes.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut depth, mut is_quoted, mut from, mut parts) = (0usize, false, 0, Vec::new());
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '[' | '{' if !is_quoted => depth += 1,
+            ']' | '}' if !is_quoted => depth = depth.saturating_sub(1),
+            ',' if !is_quoted && depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+/// A value of TOML, or text if it is none.
+fn value_of(text: &str) -> Value {
+    let read = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
+    let value = read.and_then(|mut table| table.remove("value")).and_then(|value| serde_json::to_value(value).ok());
+    value.unwrap_or_else(|| json!(text))
+}
+
 /// Four digits: more of them say nothing, and nobody could read them.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
@@ -134,8 +166,30 @@ impl TuneConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bad = |setting, expected, found: String| Err(Error::BadSetting { setting, expected, found });
         for (key, choice) in &self.vary {
+            let has_part = |parts: &[&str]| parts.iter().any(|part| key.starts_with(part));
+            if !has_part(&["data.", "network.", "pretrain.", "train.", "transfer."]) {
+                return bad(
+                    "tune.vary",
+                    "keys of `data`, `network`, `pretrain`, `train` or `transfer`",
+                    format!("`{key}`"),
+                );
+            }
+            if has_part(&["data.test", "data.stratified"]) {
+                return bad(
+                    "tune.vary",
+                    "keys that leave the test data alone, by which trials are compared",
+                    format!("`{key}`"),
+                );
+            }
+            if self.method == Method::Halving && key == "train.epochs" {
+                return bad(
+                    "tune.vary",
+                    "other keys where `tune.method` is `halving`, which decides on epochs",
+                    format!("`{key}`"),
+                );
+            }
             if let Some(expected) = choice.problem() {
-                return bad("tune.vary", expected, format!("`{key}` with another one"));
+                return bad("tune.vary", expected, format!("`{key}={choice}`"));
             }
             if self.method == Method::Grid && matches!(choice, Choice::Range(_)) {
                 return bad(
@@ -284,5 +338,8 @@ mod tests {
             assert!(Choice::parse(bad).is_none(), "{bad}");
         }
         assert_eq!(Choice::parse("whole:1..4"), Some(Choice::Range(Range::Whole([1, 4]))));
+        let listed = Choice::parse("adam, { nesterovs = { learning_rate = 0.03, momentum = 0.9 } },[1, 2],\"a,b\"");
+        let nesterovs = json!({ "nesterovs": { "learning_rate": 0.03, "momentum": 0.9 } });
+        assert_eq!(listed, Some(Choice::Of(vec![json!("adam"), nesterovs, json!([1, 2]), json!("a,b")])));
     }
 }

@@ -109,5 +109,5 @@ fn it_is_refused_where_it_means_nothing() {
         ExampleShape { features: vec![3], targets: TargetShape::Classes { names: vec!["a".into(), "b".into()] } };
     let classes = Arrays::new(vec![0.0; 12], shape, Targets::Classes(vec![0, 1, 0, 1])).expect("rows");
     let error = refused(network(2), Arc::new(classes), NormaliserKind::MinMax);
-    assert!(error.contains("targets are no numbers"), "{error}");
+    assert!(error.contains("task=regression"), "{error}");
 }
