@@ -114,7 +114,7 @@ impl Layer for Bumps {
                     let by_place = slope * (pass.x[example * width + column] - pass.parameters[place]);
                     pass.gradients[place] += by_place;
                     if let Some(dx) = pass.dx.get_mut(example * width + column) {
-                        *dx = *dx - by_place;
+                        *dx -= by_place;
                     }
                 }
             }
@@ -188,6 +188,7 @@ fn in_one_process() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A master, and two workers that join it. All three could be on machines of their own: each brings the source, the layer and the loss.
+#[expect(clippy::result_large_err, reason = "an error ends the program; nobody waits for it to be moved")]
 fn on_many_machines(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let job = JobText {
         name: "landscape".into(),

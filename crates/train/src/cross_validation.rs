@@ -62,7 +62,11 @@ impl Job {
         let source = open(&self.data.train, options)?;
         if folds < 2 || folds > source.examples() {
             let expected = "at least 2 folds, and not more than there are examples";
-            return Err(Error::BadSetting { setting: "folds", expected, found: folds.to_string() });
+            return Err(Error::BadSetting {
+                setting: "the number of folds",
+                expected,
+                found: format!("{folds} for {} examples", source.examples()),
+            });
         }
         let parts = self.division(source.clone(), options)?.folds(folds)?;
         let folder = |number: usize| output.map(|output| output.join(format!("fold-{number}")));

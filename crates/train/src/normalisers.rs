@@ -43,13 +43,11 @@ impl Normalisers {
         }
     }
 
-    /// Fails with the key of the one that does not fit a network.
-    pub(crate) fn check(&self, network: &Network) -> Result<(), (&'static str, paceline_data::Error)> {
+    /// The key of the one that does not fit a network, and why.
+    pub(crate) fn problem(&self, network: &Network) -> Option<(&'static str, paceline_data::Error)> {
         let widths =
             [(FEATURES, &self.features, network.input().len()), (TARGETS, &self.targets, network.output().len())];
-        widths.into_iter().try_for_each(|(key, normaliser, width)| {
-            normaliser.as_ref().map_or(Ok(()), |normaliser| normaliser.check(width)).map_err(|error| (key, error))
-        })
+        widths.into_iter().find_map(|(key, normaliser, width)| Some((key, normaliser.as_ref()?.check(width).err()?)))
     }
 
     /// Both, for batches to learn from.

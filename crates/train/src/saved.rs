@@ -48,7 +48,7 @@ impl SavedModel {
         }
         let normalisers = Normalisers::read(&file, path)?;
         let schema: Option<Schema> = read_extra(&file, path, "schema")?;
-        if let Err((key, error)) = normalisers.check(&file.network) {
+        if let Some((key, error)) = normalisers.problem(&file.network) {
             return Err(untrusted(path, format!("a `{key}` that fits its network"), error.to_string()));
         }
         let outputs = file.network.output().len();

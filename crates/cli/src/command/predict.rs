@@ -60,10 +60,12 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
             let written = write(&mut BufWriter::new(std::io::stdout()));
             // A reader that has seen enough, as `head` has, is no failure.
             let is_closed = |error: &anyhow::Error| {
-                error
-                    .chain()
-                    .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-                    .any(|e| e.kind() == ErrorKind::BrokenPipe)
+                let of_table = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
+                    csv::ErrorKind::Io(error) => Some(error),
+                    _ => None,
+                });
+                let found = of_table.or_else(|| error.downcast_ref::<std::io::Error>());
+                found.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
             };
             match written {
                 Err(error) if is_closed(&error) => return Ok(DONE),

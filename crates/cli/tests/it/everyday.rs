@@ -379,6 +379,24 @@ fn a_pipe_is_read_once_and_looked_at_as_often_as_needed() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    run(folder.path(), &["train", "garden.toml", "--output", "run", "--events", "none"]).done();
+    // More than a pipe holds.
+    let text = fs::read_to_string(folder.path().join("garden.csv")).expect("a table");
+    let (header, rows) = text.split_once('\n').expect("a header");
+    fs::write(folder.path().join("long.csv"), format!("{header}\n{}", rows.repeat(60))).expect("written");
+    let arguments = ["predict", "run/model.safetensors", "--data", "csv:long.csv", "--output", "-"];
+    let mut predict = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let predict = predict.args(arguments).current_dir(folder.path()).stdout(std::process::Stdio::piped());
+    let mut predict = predict.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    drop(predict.stdout.take());
+    let said = predict.wait_with_output().expect("it ends");
+    assert!(said.status.success() && said.stderr.is_empty(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
 fn what_is_predicted_stands_beside_what_was_wanted() {
     let folder = tempfile::tempdir().expect("a folder");
     garden(folder.path());

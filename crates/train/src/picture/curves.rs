@@ -120,7 +120,7 @@ impl Axis {
     }
 
     /// So that its ends are marks.
-    fn to_marks(mut self) -> Self {
+    fn ended_by_marks(mut self) -> Self {
         if let ([first, .., last], false) = (&self.marks[..], self.is_of_magnitudes) {
             self.ends = (self.ends.0.min(*first), self.ends.1.max(*last));
         }
@@ -143,8 +143,10 @@ impl Axis {
 
 fn draw_panel(svg: &mut String, panel: &Panel, (left, top): (f64, f64), along: &str) {
     let points = || panel.series.iter().flat_map(|series| &series.points).filter(|(_, y)| y.is_finite());
-    let (across, up) =
-        (Axis::of(points().map(|point| point.0), false), Axis::of(points().map(|point| point.1), true).to_marks());
+    let (across, up) = (
+        Axis::of(points().map(|point| point.0), false),
+        Axis::of(points().map(|point| point.1), true).ended_by_marks(),
+    );
     let x_of = |x: f64| left + across.share(x) * WIDTH;
     let y_of = |y: f64| top + HEIGHT - up.share(y) * HEIGHT;
     for mark in &up.marks {
