@@ -29,6 +29,12 @@ impl Normalisers {
         Ok(Self { features: Normaliser::fit(kind, &*trainer.fitted_to)?, targets: fit_targets(trainer)? })
     }
 
+    /// The same for a run that begins with a model: one that has only been pretrained has learned no targets.
+    pub(crate) fn or_of_targets(self, trainer: &Trainer) -> Result<Self, Error> {
+        let targets = if self.targets.is_some() { self.targets } else { fit_targets(trainer)? };
+        Ok(Self { features: self.features, targets })
+    }
+
     /// Of a model file.
     pub(crate) fn read(model: &ModelFile, path: &Path) -> Result<Self, Error> {
         Ok(Self { features: read_extra(model, path, FEATURES)?, targets: read_extra(model, path, TARGETS)? })

@@ -140,7 +140,7 @@ impl Trainer {
     /// What is done to features and targets, fitted to the training data.
     pub fn fit_normalisers(&self) -> Result<Normalisers, Error> {
         match &self.begins {
-            Some(begins) => Ok(begins.normalisers.clone()),
+            Some(begins) => begins.normalisers.clone().or_of_targets(self),
             None => Normalisers::fit(self),
         }
     }

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use paceline_data::{Arrays, ExampleShape, NormaliserKind, Source, TargetShape};
+use paceline_data::{Arrays, ExampleShape, NormaliserKind, OpenOptions, Source, TargetShape};
 use paceline_model::Targets;
 use paceline_nn::config::{Dense, NetworkConfig, Output};
 use paceline_nn::{Activation, Loss, Network, Updater};
-use paceline_train::{Error, Mode, Outcome, ParallelInference, SavedModel, TrainOptions, Trainer};
+use paceline_train::{Error, IfFound, Job, Mode, Outcome, ParallelInference, SavedModel, TrainOptions, Trainer};
 
 /// Sixty-five rows of two targets, each a whole part of `range` above `least`: brought to 0..1 they are exact.
 fn rows(least: [f32; 2], range: [f32; 2]) -> Arc<dyn Source> {
@@ -110,4 +110,28 @@ fn it_is_refused_where_it_means_nothing() {
     let classes = Arrays::new(vec![0.0; 12], shape, Targets::Classes(vec![0, 1, 0, 1])).expect("rows");
     let error = refused(network(2), Arc::new(classes), NormaliserKind::MinMax);
     assert!(error.contains("task=regression"), "{error}");
+}
+
+#[test]
+fn layers_are_pretrained_without_it_and_the_network_learns_with_it() {
+    let job = r#"
+        [data]
+        train = "given:rows"
+        test = "given:rows"
+        target_normaliser = "standardise"
+        [network]
+        input = { feed_forward = 3 }
+        learning_rate = 0.05
+        layers = [{ autoencoder = { units = 6 } }, { output = { units = 2, activation = "identity", loss = "mse" } }]
+        [pretrain]
+        epochs = 1
+        [train]
+        epochs = 2
+    "#;
+    let job = Job::from_text(job, false, "rows", "the test", &[]).expect("a job");
+    let given = [("rows".to_owned(), rows([1_000.0, -8.0], [262_144.0, 16.0]))].into();
+    let options = OpenOptions { given, ..OpenOptions::default() };
+    let outcome = job.phased(None, IfFound::Refuse, &options).expect("phases").run(&mut |_| {}).expect("a run");
+    let normalisers = SavedModel::new(outcome.model).expect("a model").normalisers;
+    assert!(normalisers.targets.is_some() && normalisers.features.is_none(), "{normalisers:?}");
 }
