@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use paceline::nn::Registry;
 use paceline_cluster::loops::Ready;
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{ClusterError, Slots, Target, WorkerEvent, WorkerOptions, read_job, run_worker_with};
@@ -15,7 +16,6 @@ use paceline_exchange::Bulk;
 use paceline_exchange::rounds::Steps;
 use paceline_exchange::sharing::Encodes;
 use paceline_model::{Loss, Progress};
-use paceline_nn::Registry;
 use paceline_train::{Contributed, Error, Layout, Parts, Replica, SharedStep, Sink, SlotShare, Stop, Traffic};
 
 use crate::masters::{address, master};
