@@ -344,6 +344,15 @@ fn a_folder_is_for_a_run_or_for_folds_or_for_a_search() {
     let told: Value = serde_json::from_str(&run(folder.path(), &["runs", "--json"]).done().output).expect("JSON");
     let states: Vec<&Value> = told.as_array().expect("runs").iter().map(|run| &run["state"]).collect();
     assert_eq!(states, ["ended", "folds", "search"]);
+    // What only has such a name is nobody's to remove.
+    fs::create_dir_all(folder.path().join("own/fold-7")).expect("a folder");
+    for name in ["own/best.toml", "own/out-of-fold.csv", "own/fold-7/notes.txt"] {
+        fs::write(folder.path().join(name), "mine").expect("written");
+    }
+    for way in [&train[..], &train, &tune[..], &train] {
+        run(folder.path(), &[way, &["--output", "own", "--overwrite"]].concat()).done();
+        assert!(["own/out-of-fold.csv", "own/fold-7/notes.txt"].iter().all(|name| folder.path().join(name).exists()));
+    }
     // What is replaced leaves nothing that would be taken for the new one's.
     run(folder.path(), &[&folds[..2], &["--cv", "2", "--output", "runs/of-1", "--overwrite"]].concat()).done();
     assert!(!folder.path().join("runs/of-1/fold-3").exists());

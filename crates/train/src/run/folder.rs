@@ -8,6 +8,8 @@ use crate::Error;
 use crate::run::checkpoint::Checkpoints;
 
 const LOCK: &str = ".lock";
+/// Everything that was told.
+const LOG: &str = "log.jsonl";
 
 /// Keeps other runs out of a folder until it is dropped, or its process dies.
 #[derive(Debug)]
@@ -68,9 +70,10 @@ const TRACES: [&str; 3] = [super::MODEL, TRIALS, FOLDS];
 pub(crate) const TRIALS: &str = "trials.jsonl";
 /// The figures of a cross-validation.
 pub(crate) const FOLDS: &str = "cross-validation.json";
-/// What lies beside these, for people.
-const BESIDE: [&str; 7] =
-    ["epochs.csv", "log.jsonl", "curves.svg", "confusion.svg", "best.toml", "best.json", "out-of-fold.csv"];
+/// What a run leaves beside its model, a search beside its trials, and a cross-validation beside its figures.
+const OF_RUN: [&str; 4] = ["epochs.csv", LOG, "curves.svg", "confusion.svg"];
+const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
+const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
 
 /// Fails if a run is there already, or what runs were tried for.
 pub(crate) fn expect_free(folder: &Path) -> Result<(), Error> {
@@ -80,12 +83,14 @@ pub(crate) fn expect_free(folder: &Path) -> Result<(), Error> {
     if is_free { Ok(()) } else { Err(Error::RunExists { path: folder.to_owned() }) }
 }
 
-/// The folders of its folds and trials.
+/// The folders of its folds and trials: those of that name in which there is a run.
 fn parts(folder: &Path) -> Vec<PathBuf> {
     let is_part = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let number = name.strip_prefix("fold-").or_else(|| name.strip_prefix("trial-"));
-        number.is_some_and(|number| number.parse::<u64>().is_ok()) && path.is_dir()
+        let has_run =
+            || !Checkpoints::all_in(path).is_empty() || path.join(super::MODEL).exists() || path.join(LOG).exists();
+        number.is_some_and(|number| number.parse::<u64>().is_ok()) && has_run()
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(is_part).collect()
@@ -94,8 +99,13 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
 /// Removes what is left of a run, or of folds or trials, that is overwritten, but for its model, which stays until there is another.
 pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     let fail = |source| Error::Output { path: folder.to_owned(), source };
-    Checkpoints::all_in(folder).iter().try_for_each(std::fs::remove_file).map_err(fail)?;
-    parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)?;
-    let others = BESIDE.iter().chain(&[TRIALS, FOLDS]).map(|name| folder.join(name));
-    others.filter(|path| path.exists()).try_for_each(std::fs::remove_file).map_err(fail)
+    let has = |name: &str| folder.join(name).exists();
+    // A file of such a name may be somebody's own: it goes only with what it belongs to.
+    let mut names: Vec<&str> = Vec::new();
+    names.extend(OF_RUN.into_iter().filter(|_| has(LOG)));
+    names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
+    names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
+    let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());
+    Checkpoints::all_in(folder).into_iter().chain(files).try_for_each(std::fs::remove_file).map_err(fail)?;
+    parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)
 }
