@@ -12,15 +12,15 @@ test:
 	cargo test $(ALL)
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# What a release needs besides: every crate built from its package; licences, and what is there twice (`deny.toml`); no weakness that is
-# known, which asks GitHub; no break with the last release that the version does not announce. Tools that are missing are built into
-# `target/tools`.
+# What a release needs besides: every crate built from its package (`VERIFY=--no-verify` only packs them); licences, and what is there
+# twice (`deny.toml`); no weakness that is known, which asks GitHub; no break with the last release that the version does not announce.
+# Tools that are missing are built into `target/tools`.
 TOOLS = $(CURDIR)/target/tools
 CRATES = --workspace --exclude paceline-sim --exclude paceline-loom
 TOOL = PATH="$(TOOLS)/bin:$$PATH"; command -v $(1) > /dev/null || cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TOOLS)/build $(1)
 publishable: packaged licences advisories unbroken
 packaged:
-	cargo package $(CRATES) --locked
+	cargo package $(CRATES) --locked $(VERIFY)
 licences:
 	$(call TOOL,cargo-deny) && cargo deny check licenses bans sources
 advisories:
