@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Runs(Runs),
     /// Judge a model on data with targets
     Evaluate(Evaluate),
-    /// Write what a model says of data into a CSV file
+    /// Write what a model says of data, as CSV or Parquet
     Predict(Predict),
     /// Go on with a text, by a model that was trained on text
     Generate(Generate),

@@ -451,13 +451,22 @@ fn a_search_compares_like_with_like_and_says_when_it_has_found_nothing() {
     let epochs: Vec<u64> = told.iter().map(|trial| trial["epochs"].as_u64().expect("epochs")).collect();
     assert_eq!(epochs.iter().sum::<u64>(), 6 + 1 + 2);
     // Whatever the seed, the test data is the same: 27 rows that the first trial was judged on.
-    with(&["--overwrite", "--method", "grid", "--vary", "network.seed=1,2"]).done();
+    with(&["--overwrite", "--method", "grid", "--vary", "network.seed=1,2,3,4,5"]).done();
+    // How many there are of each class: the sums of the rows of the confusion matrix.
     let judged = |trial: u64| {
-        let log =
-            fs::read_to_string(folder.path().join(format!("tuned/trial-{trial}/confusion.svg"))).expect("a picture");
-        log.lines().filter(|line| line.contains("text-anchor=\"end\"")).map(str::to_owned).collect::<Vec<String>>()
+        let path = folder.path().join(format!("tuned/trial-{trial}/confusion.svg"));
+        let mut rows = std::collections::BTreeMap::<String, u64>::new();
+        for line in fs::read_to_string(path).expect("a picture").lines() {
+            let Some((place, rest)) = line.split_once("font-size=").filter(|(_, rest)| rest.contains("middle")) else {
+                continue;
+            };
+            let number = rest.split(['>', '<']).nth(1).and_then(|number| number.parse::<u64>().ok()).expect("a count");
+            *rows.entry(place.rsplit_once("y=").expect("a place").1.to_owned()).or_default() += number;
+        }
+        rows.into_values().collect::<Vec<u64>>()
     };
-    assert_eq!(judged(1), judged(2));
+    assert_eq!((judged(1).len(), judged(1).iter().sum::<u64>()), (3, 27));
+    assert!((2..=5).all(|trial| judged(trial) == judged(1)), "{:?}", (1..=5).map(judged).collect::<Vec<_>>());
     // What is drawn twice is trained once.
     let drawn = with(&["--overwrite", "--trials", "30", "--vary", "data.batch=8,16"]);
     assert_eq!(trials(&drawn.done()).len(), 3);

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::run::checkpoint::Checkpoints;
+use crate::run::journal::{self, LOG};
 
 const LOCK: &str = ".lock";
-/// Everything that was told.
-const LOG: &str = "log.jsonl";
 
 /// Keeps other runs out of a folder until it is dropped, or its process dies.
 #[derive(Debug)]
@@ -70,8 +69,7 @@ const TRACES: [&str; 3] = [super::MODEL, TRIALS, FOLDS];
 pub(crate) const TRIALS: &str = "trials.jsonl";
 /// The figures of a cross-validation.
 pub(crate) const FOLDS: &str = "cross-validation.json";
-/// What a run leaves beside its model, a search beside its trials, and a cross-validation beside its figures.
-const OF_RUN: [&str; 4] = ["epochs.csv", LOG, "curves.svg", "confusion.svg"];
+/// What a search leaves beside its trials, and a cross-validation beside its figures.
 const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
 const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
 
@@ -102,7 +100,7 @@ pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     let has = |name: &str| folder.join(name).exists();
     // A file of such a name may be somebody's own: it goes only with what it belongs to.
     let mut names: Vec<&str> = Vec::new();
-    names.extend(OF_RUN.into_iter().filter(|_| has(LOG)));
+    names.extend(journal::FILES.into_iter().filter(|_| has(LOG)));
     names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
     names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
     let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());

@@ -14,11 +14,13 @@ use crate::{Event, Measures, Metric, Scores};
 /// Every epoch, with what the model was judged to be at its end.
 const EPOCHS: &str = "epochs.csv";
 /// Everything that was told, but for single steps.
-const LOG: &str = "log.jsonl";
+pub(crate) const LOG: &str = "log.jsonl";
 /// The curves over the epochs.
 const CURVES: &str = "curves.svg";
 /// Which classes were taken for which.
 const CONFUSION: &str = "confusion.svg";
+/// All of these.
+pub(crate) const FILES: [&str; 4] = [EPOCHS, LOG, CURVES, CONFUSION];
 
 /// Writes down what a run tells. What cannot be written is told once and left: it is no reason to end a run.
 pub struct Journal {
