@@ -89,4 +89,6 @@ pub use source::{ExampleShape, LeftOut, Order, Source, TargetShape};
 pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};
 pub use suggestion::Suggestion;
-pub use table::{Cells, Column, ColumnKind, Header, Missing, Schema, SchemaTarget, TableOptions, Task, Unknown};
+pub use table::{
+    Cells, Column, ColumnKind, Header, LabelType, Missing, Schema, SchemaTarget, TableOptions, Task, Unknown,
+};

@@ -196,7 +196,7 @@ fn labelled(
             }
             false => options.label.clone(),
         };
-        let schema = Schema { target: SchemaTarget::Values { columns: names.clone() }, ..Schema::default() };
+        let schema = Schema { target: SchemaTarget::values(names.clone()), ..Schema::default() };
         return Ok((Targets::Values { width: rows * width, values }, TargetShape::Values { names }, Some(schema)));
     }
     let [column] = &options.label[..] else {

@@ -27,7 +27,7 @@ use dropped::Dropped;
 use fit::{Fitted, fit};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 use rows::Rows;
-pub use schema::{Column, ColumnKind, Schema, SchemaTarget};
+pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget};
 
 /// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
 const BLOCK_ROWS: usize = 1024;

@@ -85,7 +85,7 @@ impl SavedModel {
         }
         let mut names = match self.schema.as_ref().map(|s| &s.target) {
             Some(SchemaTarget::Classes { names, .. }) => names.clone(),
-            Some(SchemaTarget::Values { columns }) if columns.len() == outputs => columns.clone(),
+            Some(SchemaTarget::Values { columns, .. }) if columns.len() == outputs => columns.clone(),
             _ => Vec::new(),
         };
         if self.predicts_classes() {

@@ -80,7 +80,7 @@ impl Decoder {
                 let field = rows.column(label.first().unwrap_or(column))?;
                 Target::Classes { field, indices: numbered(names) }
             }
-            SchemaTarget::Values { columns } => {
+            SchemaTarget::Values { columns, .. } => {
                 let names = if label.is_empty() { columns } else { label };
                 if names.len() != columns.len() {
                     let expected = format!("{} columns, as in training", columns.len());
@@ -95,7 +95,7 @@ impl Decoder {
             _ if !wants_targets => TargetShape::None,
             SchemaTarget::None => TargetShape::None,
             SchemaTarget::Classes { names, .. } => TargetShape::Classes { names: names.clone() },
-            SchemaTarget::Values { columns } => TargetShape::Values { names: columns.clone() },
+            SchemaTarget::Values { columns, .. } => TargetShape::Values { names: columns.clone() },
         };
         let shape = ExampleShape { features: vec![schema.width()], targets };
         Ok(Self { columns, target, weight, missing: schema.missing, unknown: schema.unknown, shape })

@@ -141,7 +141,7 @@ pub(super) fn fit(
         labels => {
             labels.iter().try_for_each(|label| expect_numbers(of(*label), rows, *label))?;
             notes.remarks.extend(labels.iter().filter_map(|label| of(*label).spread.remark(0.0, rows, &name(label))));
-            SchemaTarget::Values { columns: labels.iter().map(name).collect() }
+            SchemaTarget::values(labels.iter().map(name).collect())
         }
     };
     let schema = Schema {

@@ -117,7 +117,7 @@ impl JsonLines {
         let labels = match trained.map(|schema| &schema.target) {
             _ if !options.label.is_empty() => options.label.clone(),
             Some(SchemaTarget::Classes { column, .. }) => vec![column.clone()],
-            Some(SchemaTarget::Values { columns }) => columns.clone(),
+            Some(SchemaTarget::Values { columns, .. }) => columns.clone(),
             Some(SchemaTarget::None) | None => Vec::new(),
         };
         let beside = |weight: Option<&String>| labels.iter().chain(weight).cloned().collect::<Vec<_>>();

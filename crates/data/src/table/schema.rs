@@ -19,6 +19,31 @@ pub struct Schema {
     /// What is done about categories that the training file does not have.
     #[serde(default, skip_serializing_if = "Unknown::is_error")]
     pub unknown: Unknown,
+    /// The type that class labels had in the program that trained; class names are text in every file.
+    #[serde(default, skip_serializing_if = "LabelType::is_text")]
+    pub labels: LabelType,
+}
+
+/// The type of class labels, so that a program gets back the values that it trained with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelType {
+    /// Text, as in a file.
+    #[default]
+    Text,
+    /// Whole numbers.
+    Integer,
+    /// Numbers with fractions.
+    Float,
+    /// `True` and `False`.
+    Boolean,
+}
+
+impl LabelType {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_text(&self) -> bool {
+        *self == Self::Text
+    }
 }
 
 /// One column of a table.
@@ -81,7 +106,17 @@ pub enum SchemaTarget {
     Values {
         /// The target columns.
         columns: Vec<String>,
+        /// The number subtracted from each column before it is rounded to 32 bits; empty: 0 for all. See [`ColumnKind::Number`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shifts: Vec<f64>,
     },
+}
+
+impl SchemaTarget {
+    /// Columns of numbers that are rounded as they are.
+    pub fn values(columns: Vec<String>) -> Self {
+        Self::Values { columns, shifts: Vec::new() }
+    }
 }
 
 impl Schema {
@@ -96,7 +131,7 @@ impl Schema {
             TargetShape::None => None,
             TargetShape::Classes { names } => Some(Self::of_classes(names.clone())),
             TargetShape::Values { names } => {
-                Some(Self { target: SchemaTarget::Values { columns: names.clone() }, ..Self::default() })
+                Some(Self { target: SchemaTarget::values(names.clone()), ..Self::default() })
             }
         }
     }
@@ -133,6 +168,14 @@ impl Schema {
             }
         }
         shifts
+    }
+
+    /// The number subtracted from each target column; empty where nothing was subtracted.
+    pub fn target_shifts(&self) -> &[f64] {
+        match &self.target {
+            SchemaTarget::Values { shifts, .. } => shifts,
+            _ => &[],
+        }
     }
 
     /// Features per example.
