@@ -62,7 +62,7 @@ impl World {
                 self.after(delay, pid, Happening::Answered(Answer::BestKept(Ok(()))));
             }
             Operation::Export { state, .. } => {
-                let exported = Exported { path: "model".into(), digest: String::new(), scores: None };
+                let exported = Exported { path: "model".into(), digest: String::new(), scores: None, kept: None };
                 let model = Box::new(Written::Model(read_state(&state).ok()));
                 self.after(delay, pid, Happening::Written(model, Answer::Exported(Ok(exported))));
             }

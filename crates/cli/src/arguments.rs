@@ -84,6 +84,9 @@ pub(crate) struct Train {
     /// Replace the run that is in the output folder
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,
+    /// Train although the network needs more memory than there is
+    #[arg(long)]
+    pub force: bool,
     /// Tell shapes, parameters and memory, compute the first step, and train nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -151,12 +154,18 @@ pub(crate) enum Method {
 
 #[derive(Args)]
 pub(crate) struct Runs {
-    /// A folder with runs, or two runs to compare
-    #[arg(value_name = "FOLDER", default_value = "runs", num_args = 1..=2)]
+    /// A folder with runs, or runs to compare
+    #[arg(value_name = "FOLDER", default_value = "runs", num_args = 1..)]
     pub folders: Vec<PathBuf>,
+    /// Sort by `name`, `changed`, `epochs`, `seconds` or a figure such as `accuracy`, the best first
+    #[arg(long, value_name = "KEY")]
+    pub sort: Option<String>,
     /// Draw the curves of all that are shown into this file (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Replace the file of `--svg`, whatever it holds
+    #[arg(long)]
+    pub overwrite: bool,
     /// Print them as JSON
     #[arg(long)]
     pub json: bool,
@@ -413,6 +422,9 @@ pub(crate) struct Predict {
     /// The file to write: CSV, Parquet by its ending, or `-` for CSV on standard output
     #[arg(long, value_name = "FILE", required_unless_present = "join", conflicts_with = "join")]
     pub output: Option<PathBuf>,
+    /// Replace the file, whatever it holds
+    #[arg(long)]
+    pub overwrite: bool,
     /// Begin every row with the columns of the data, all or these, as they are written there (of `csv:` and `jsonl:`)
     #[arg(long, value_name = "NAME,…", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "*")]
     pub keep_columns: Option<Vec<String>>,
@@ -489,6 +501,9 @@ pub(crate) enum Data {
         /// The kind of file
         #[arg(long, default_value = "idx")]
         format: Format,
+        /// Replace files of the same names
+        #[arg(long)]
+        overwrite: bool,
         #[command(flatten)]
         cache: Cache,
     },
@@ -520,6 +535,9 @@ pub(crate) enum Model {
         /// The layer that is drawn, by its name or index [default: the one that was pretrained, or the first with weights]
         #[arg(long, value_name = "NAME", requires = "filters")]
         layer: Option<String>,
+        /// Replace the files of `--svg` and `--filters`, whatever they hold
+        #[arg(long)]
+        overwrite: bool,
     },
 }
 

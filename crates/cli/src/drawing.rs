@@ -43,6 +43,7 @@ pub(crate) fn svg(network: &Network) -> String {
     }
     let mut svg = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif">
+<!-- drawn by paceline -->
 <rect width="100%" height="100%" fill="#ffffff"/>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="#5b6b7b"/></marker></defs>
 "##

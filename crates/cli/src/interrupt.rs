@@ -19,14 +19,14 @@ impl Interrupt {
         let (own, asked) = (stop.clone(), AtomicBool::new(false));
         let handler = move || match own.get() {
             Some(stop) if !asked.swap(true, Ordering::Relaxed) => {
-                eprintln!("\nfinishing the step; press Ctrl-C again to leave at once");
+                emit!("\nfinishing the step; press Ctrl-C again to leave at once");
                 stop.ask();
             }
             _ => std::process::exit(i32::from(INTERRUPTED)),
         };
         // Without a handler Ctrl-C ends the program, which loses the steps since the last checkpoint and no more.
         if let Err(error) = ctrlc::set_handler(handler) {
-            eprintln!("warning: Ctrl-C will not write a checkpoint ({error})");
+            emit!("warning: Ctrl-C will not write a checkpoint ({error})");
         }
         Self { stop }
     }

@@ -6,9 +6,15 @@
 //! - `command/`: one file per command.
 //! - `report`: the readers of events: a progress bar, plain lines, JSON.
 //! - `json_lines`: the thread that writes JSON. `interrupt`: Ctrl-C.
-//! - `failure`: which exit status an error has.
+//! - `failure`: which exit status an error has. `outputs`: the guard of files that are written.
 
-#![expect(clippy::print_stderr, reason = "this is the program that talks to people")]
+/// Writes a line to standard error; a reader that went away is no reason to fail.
+macro_rules! emit {
+    ($($line:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($line)*);
+    }};
+}
 
 mod arguments;
 mod command;
@@ -16,6 +22,7 @@ mod drawing;
 mod failure;
 mod interrupt;
 mod json_lines;
+mod outputs;
 mod report;
 mod sheet;
 
@@ -59,7 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Man { folder } => command::shell::man(&folder),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {}", failure::sentence(&error));
+        emit!("error: {}", failure::sentence(&error));
         failure::status(&error)
     })
 }

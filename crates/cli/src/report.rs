@@ -58,23 +58,23 @@ impl Reporter {
             Reporter::Lines { name, steps, epochs, told, sent } => match event {
                 Event::Started { steps_per_epoch, epochs: all, .. } => {
                     (*steps, *epochs) = (*steps_per_epoch, *all);
-                    eprintln!("{name}: {}", beginning(event));
+                    emit!("{name}: {}", beginning(event));
                 }
                 Event::Step { epoch, step, loss, examples_per_second, .. } => {
                     if told.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY {
                         *told = Some(Instant::now());
                         let at = format!("epoch {epoch}/{epochs}, step {step}/{steps}");
-                        eprintln!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
+                        emit!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
                     }
                 }
                 Event::Threshold { traffic, .. } => *sent = Some(*traffic),
                 _ => {
                     if let Some(traffic) = sent.take_if(|_| matches!(event, Event::Epoch { .. })) {
-                        eprintln!("{}", sending(&traffic));
+                        emit!("{}", sending(&traffic));
                     }
                     let line = line(event, *epochs);
                     if !line.is_empty() {
-                        eprintln!("{line}");
+                        emit!("{line}");
                     }
                 }
             },
@@ -89,8 +89,8 @@ impl Reporter {
             Reporter::Nothing => {}
             Reporter::Json { lines, .. } => lines.say(object.to_string()),
             Reporter::Bar(_) | Reporter::Lines { .. } if line.is_empty() => {}
-            Reporter::Bar(bar) => bar.bar.suspend(|| eprintln!("{line}")),
-            Reporter::Lines { .. } => eprintln!("{line}"),
+            Reporter::Bar(bar) => bar.bar.suspend(|| emit!("{line}")),
+            Reporter::Lines { .. } => emit!("{line}"),
         }
     }
 
@@ -122,7 +122,7 @@ impl Bar {
         match event {
             Event::Started { steps_per_epoch, epochs, steps, resumed_at, workers, .. } => {
                 (self.steps, self.epochs, self.workers) = (*steps_per_epoch, *epochs, *workers);
-                eprintln!("{}", beginning(event));
+                emit!("{}", beginning(event));
                 self.bar.set_style(
                     ProgressStyle::with_template("{prefix} [{wide_bar}] {msg} · {eta} left")
                         .expect("a template that indicatif knows")
@@ -139,20 +139,20 @@ impl Bar {
                 self.show(*epoch, self.steps, *loss, *examples_per_second);
                 let sent = self.sent.take();
                 self.bar.suspend(|| {
-                    sent.iter().for_each(|traffic| eprintln!("{}", sending(traffic)));
-                    eprintln!("{}", line(event, self.epochs));
+                    sent.iter().for_each(|traffic| emit!("{}", sending(traffic)));
+                    emit!("{}", line(event, self.epochs));
                 });
             }
             Event::Threshold { traffic, .. } => self.sent = Some(*traffic),
             Event::Finished { .. } => {
                 self.bar.finish_and_clear();
-                eprintln!("{}", line(event, self.epochs));
+                emit!("{}", line(event, self.epochs));
             }
             Event::Failed { .. } => self.bar.finish_and_clear(),
             _ => {
                 let line = line(event, self.epochs);
                 if !line.is_empty() {
-                    self.bar.suspend(|| eprintln!("{line}"));
+                    self.bar.suspend(|| emit!("{line}"));
                 }
             }
         }
@@ -173,8 +173,20 @@ fn beginning(event: &Event) -> String {
     };
     let again = if *resumed_at > 0 { format!(", going on after step {resumed_at}") } else { String::new() };
     format!(
-        "{parameters} parameters, {examples} examples, {epochs} epochs of {steps_per_epoch} steps, {crew}{instructions}{again}"
+        "{parameters} parameters, {examples} examples, {} of {}, {crew}{instructions}{again}",
+        counted(*epochs, "epoch"),
+        counted(*steps_per_epoch, "step")
     )
+}
+
+/// `epoch 2/3`, or the epoch alone where a run that goes on has had more than it is to have.
+fn epoch_of(epoch: u64, epochs: u64) -> String {
+    if epoch <= epochs { format!("epoch {epoch}/{epochs}") } else { format!("epoch {epoch}") }
+}
+
+/// A number with its noun: `1 epoch`, `2 epochs`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// One line for an event that deserves one.
@@ -183,7 +195,7 @@ fn line(event: &Event, epochs: u64) -> String {
         Event::Epoch { epoch, loss, seconds, examples_per_second } => {
             // A master does not hear of the loss in every epoch, if they are short.
             let loss = if loss.is_nan() { String::new() } else { format!("loss {loss:.4}, ") };
-            format!("epoch {epoch}/{epochs}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s")
+            format!("{}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s", epoch_of(*epoch, epochs))
         }
         Event::Evaluation { epoch, scores } => {
             let told = |measures: &Measures| match measures {
@@ -198,7 +210,7 @@ fn line(event: &Event, epochs: u64) -> String {
                 more = scores.outputs.iter().filter_map(of_each).collect();
             }
             let more: String = more.iter().map(|told| format!(", {told}")).collect();
-            format!("epoch {epoch}/{epochs}: test loss {:.4}{more}", scores.score())
+            format!("{}: test loss {:.4}{more}", epoch_of(*epoch, epochs), scores.score())
         }
         Event::Phase { phase, of, layer } => match layer {
             Some(layer) => format!("phase {phase} of {of}: layer `{layer}` learns what goes into it"),
@@ -272,8 +284,9 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::NotSaved { round, reason } => format!("the checkpoint of round {round} could not be written: {reason}"),
         Event::Paused { checkpoint: Some(path), .. } => format!("checkpoint written to `{}`", path.display()),
-        Event::Finished { seconds, examples_per_second, model, ended_early, .. } => {
+        Event::Finished { seconds, examples_per_second, model, ended_early, kept, .. } => {
             let early = ended_early.as_ref().map(|why| format!("ended early: {why}\n")).unwrap_or_default();
+            let early = early + &kept.map(|kept| format!("kept {kept}\n")).unwrap_or_default();
             let path = model.as_ref().map(|path| format!("; model: {}", path.display())).unwrap_or_default();
             format!("{early}finished in {seconds:.1} s, {examples_per_second:.0} examples/s{path}")
         }
@@ -311,7 +324,7 @@ pub(crate) fn fetch_progress() -> impl Fn(FetchProgress) + Send + Sync {
                 bar.set_style(style.expect("a template that indicatif knows").progress_chars("=> "));
                 bar.set_message(format!("fetching {name}"));
             } else {
-                eprintln!("fetching {name} from {}", progress.origin);
+                emit!("fetching {name} from {}", progress.origin);
             }
             *shown = Some((name, bar));
         }

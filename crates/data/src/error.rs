@@ -6,6 +6,33 @@ use crate::suggestion::Suggestion;
 /// An error of somebody else's code, kept as the cause of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The way to allow a category or a class that a schema lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// There is none.
+    None,
+    /// A category may be ignored.
+    Ignore,
+    /// A class of held-out rows alone.
+    HeldOut,
+    /// All classes may be named.
+    Classes,
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::Ignore => "; `unknown=ignore` takes it for none of them",
+            Self::HeldOut => {
+                ", in the rows that this model learns from: set `data.stratified = true`, or name all classes in the source, as in \
+                 `classes=a,b,c`"
+            }
+            Self::Classes => "; `classes=a,b,c` names all classes",
+        })
+    }
+}
+
 /// Why data could not be found, fetched, read or batched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -210,11 +237,11 @@ pub enum Error {
         /// The text found.
         found: String,
         /// The rule in force.
-        rule: String,
+        rule: crate::Missing,
         /// What else could be done.
         advice: &'static str,
         /// All columns that lack values, where the whole file was read.
-        all: String,
+        all: Box<str>,
     },
     /// A category or class that the training file did not have.
     #[error(
@@ -234,8 +261,8 @@ pub enum Error {
         known: u32,
         /// The nearest of them.
         suggestion: Suggestion,
-        /// The options that allow it; empty if there are none.
-        advice: &'static str,
+        /// The way to allow it.
+        advice: Advice,
     },
     /// A text column with so many names that one-hot columns make no sense.
     #[error(

@@ -2,6 +2,7 @@ use std::fmt;
 
 use paceline_model::Targets;
 
+use crate::normaliser::of_step;
 use crate::source::for_each_piece;
 use crate::{Error, Schema, Source, TargetShape};
 
@@ -34,11 +35,13 @@ pub struct ColumnSummary {
     pub mean: f64,
     /// The largest value.
     pub maximum: f64,
+    /// Values that are there: fewer than examples, or more, for steps of sequences.
+    pub count: u64,
 }
 
 impl ColumnSummary {
     fn new(name: String) -> Self {
-        Self { name, minimum: f64::INFINITY, mean: 0.0, maximum: f64::NEG_INFINITY }
+        Self { name, minimum: f64::INFINITY, mean: 0.0, maximum: f64::NEG_INFINITY, count: 0 }
     }
 
     /// Adds to the limits and, for now, to the sum in `mean`.
@@ -47,13 +50,24 @@ impl ColumnSummary {
         self.minimum = self.minimum.min(value);
         self.maximum = self.maximum.max(value);
         self.mean += value;
+        self.count += 1;
+    }
+
+    /// Makes the mean of the sum.
+    fn finish(&mut self) {
+        match self.count {
+            0 => (self.minimum, self.mean, self.maximum) = (0.0, 0.0, 0.0),
+            count => self.mean /= count as f64,
+        }
     }
 }
 
 /// Sums up a source in one pass and bounded memory.
 pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
     let shape = source.shape();
-    let width = shape.width();
+    // Of sequences the steps are taken together, those that are there.
+    let width = of_step(source);
+    let is_sequence = width < shape.width();
     let names = source.schema().map(|schema| schema.feature_names()).filter(|names| names.len() == width);
     let names = names.unwrap_or_else(|| (0..width).map(|at| format!("feature {at}")).collect());
     let mut columns: Vec<ColumnSummary> = match width <= MOST_COLUMNS {
@@ -70,10 +84,11 @@ pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
     };
     for_each_piece(source, |batch| {
         match &mut columns[..] {
-            [all] => batch.features.iter().for_each(|value| all.add(*value)),
+            [all] => batch.features.iter().filter(|value| !value.is_nan()).for_each(|value| all.add(*value)),
             columns => {
                 for row in batch.features.chunks_exact(width) {
-                    columns.iter_mut().zip(row).for_each(|(column, value)| column.add(*value));
+                    let present = columns.iter_mut().zip(row).filter(|(_, value)| !value.is_nan());
+                    present.for_each(|(column, value)| column.add(*value));
                 }
             }
         }
@@ -81,15 +96,14 @@ pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
             Targets::None => {}
             Targets::Classes(found) => found.iter().for_each(|class| classes[*class as usize].1 += 1),
             Targets::Values { width, values } => {
-                values.iter().enumerate().for_each(|(at, value)| targets[at % width].add(*value));
+                let present = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
+                present.for_each(|(at, value)| targets[at % width].add(*value));
             }
         }
         Ok(())
     })?;
     let examples = source.examples();
-    let per_column = if width <= MOST_COLUMNS { examples } else { examples * width };
-    columns.iter_mut().for_each(|column| column.mean /= per_column.max(1) as f64);
-    targets.iter_mut().for_each(|column| column.mean /= examples.max(1) as f64);
+    columns.iter_mut().chain(&mut targets).for_each(ColumnSummary::finish);
     // As they stand in the file.
     if let Some(shifts) = source.schema().map(Schema::shifts).filter(|shifts| shifts.len() == columns.len()) {
         for (column, shift) in columns.iter_mut().zip(shifts) {
@@ -97,7 +111,33 @@ pub fn inspect(source: &dyn Source) -> Result<Summary, Error> {
             column.maximum += shift;
         }
     }
+    let shifts = source.schema().map(Schema::target_shifts).unwrap_or_default();
+    for (column, shift) in targets.iter_mut().zip(shifts) {
+        (column.minimum, column.mean) = (column.minimum + shift, column.mean + shift);
+        column.maximum += shift;
+    }
+    if is_sequence {
+        // Named after their steps, there would be a line for each.
+        let names = targets.iter().map(|column| column.name.split('.').next().unwrap_or_default().to_owned());
+        let names: Vec<String> = names.collect();
+        if targets.len() > MOST_COLUMNS && names.iter().all(|name| *name == names[0]) {
+            targets = vec![together(&names[0], &targets)];
+        }
+    }
     Ok(Summary { examples, features: shape.features.clone(), classes, columns, targets })
+}
+
+/// Several columns as one.
+fn together(name: &str, columns: &[ColumnSummary]) -> ColumnSummary {
+    let mut all = ColumnSummary::new(name.to_owned());
+    for column in columns.iter().filter(|column| column.count > 0) {
+        all.minimum = all.minimum.min(column.minimum);
+        all.maximum = all.maximum.max(column.maximum);
+        all.mean += column.mean * column.count as f64;
+        all.count += column.count;
+    }
+    all.finish();
+    all
 }
 
 impl fmt::Display for Summary {

@@ -72,7 +72,7 @@ mod vocabulary;
 
 pub use arrays::Arrays;
 pub use division::{Division, class_counts};
-pub use error::{BoxError, Error};
+pub use error::{Advice, BoxError, Error};
 pub use export::{ExportFormat, export};
 pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_folder, fetch};
 pub use fingerprint::fingerprint;

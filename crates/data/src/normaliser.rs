@@ -1,6 +1,7 @@
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use paceline_model::Targets;
+use serde::{Deserialize, Serialize};
 
 use crate::source::for_each_piece;
 use crate::{Error, Source, Statistics, TargetShape};
@@ -257,6 +258,29 @@ impl Normaliser {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Normaliser {
+    /// In words, with the figures of up to four columns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 4;
+        let listed = |numbers: &[f32]| {
+            let shown: Vec<String> = numbers.iter().take(SHOWN).map(f32::to_string).collect();
+            let more =
+                if numbers.len() > SHOWN { format!(" and {} more", numbers.len() - SHOWN) } else { String::new() };
+            shown.join(", ") + &more
+        };
+        match self {
+            Self::MinMax { minimum, range } => {
+                write!(f, "min_max, minimum {}, range {}", listed(minimum), listed(range))
+            }
+            Self::Standardise { mean, deviation } => {
+                write!(f, "standardise, mean {}, standard deviation {}", listed(mean), listed(deviation))
+            }
+            Self::Image { scale } => write!(f, "image, divides by {scale}"),
+            Self::Vgg16 { mean } => write!(f, "vgg16, subtracts {}", listed(mean)),
+        }
     }
 }
 

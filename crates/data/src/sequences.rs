@@ -11,8 +11,8 @@ use crate::source::Notes;
 use crate::spec::{count, expect_name};
 use crate::table::{Cell, Decoder, Fitted, Format, Rows, fit, remark_on_held_out};
 use crate::{
-    Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source, TableOptions,
-    TargetShape, classes,
+    Advice, Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source,
+    TableOptions, TargetShape, classes,
 };
 
 /// The options of the specification.
@@ -292,8 +292,8 @@ impl Origin {
         }
         // The labels of each sequence that count: those of all its steps, or of the last.
         let counted = |sequence: &Sequence| -> Vec<(Vec<String>, u64)> {
-            let all = sequence.labels.iter().cloned().zip(sequence.offsets.iter().copied());
-            if options.each_step { all.collect() } else { all.last().into_iter().collect() }
+            let mut all = sequence.labels.iter().cloned().zip(sequence.offsets.iter().copied());
+            if options.each_step { all.collect() } else { all.next_back().into_iter().collect() }
         };
         let wrong = |offset: u64, column: usize, expected: &'static str, found: &str| {
             let (path, line) = (rows.path.clone(), rows.line_at(offset));
@@ -330,6 +330,7 @@ impl Origin {
                 return Err(wrong(offset, 0, "class", &labels[0]));
             }
         }
+        let learned_all = (0..sequences.len()).all(&is_learned);
         let learned = sequences.iter().enumerate().filter(|(at, _)| is_learned(*at)).map(|(_, sequence)| sequence);
         let trained = self.trained.as_ref().and_then(Schema::class_names).map(<[String]>::to_vec);
         let names = trained.or_else(|| options.classes.clone());
@@ -346,7 +347,7 @@ impl Origin {
                         found: labels[0].clone(),
                         known: names.len() as u32,
                         suggestion: crate::Suggestion::nearest(&labels[0], names.iter().map(String::as_str)),
-                        advice: "; `classes=a,b,c` names all classes",
+                        advice: if learned_all { Advice::Classes } else { Advice::HeldOut },
                     });
                 };
                 found.push(*class);

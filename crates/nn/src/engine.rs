@@ -88,6 +88,11 @@ impl Engine {
         4 * self.executor.arena.len()
     }
 
+    /// Bytes that a training step of so many examples would need for activations; nothing is allocated.
+    pub fn step_bytes(&mut self, examples: usize) -> usize {
+        self.executor.planned_arena(examples).saturating_mul(4)
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.executor.network

@@ -114,6 +114,11 @@ impl<K: Kernels> Executor<K> {
         }
     }
 
+    /// Numbers that the plan of a training step of so many examples needs, without making it.
+    pub(crate) fn planned_arena(&mut self, examples: usize) -> usize {
+        Plan::new(&self.network, examples, Purpose::Train, K::LOWERING, |node, n| self.kernels.needs(node, n)).arena
+    }
+
     /// Fills every range of the arena with NaN as soon as nobody should read it any more.
     pub(crate) fn poison(&mut self) {
         self.poison = true;
@@ -565,7 +570,9 @@ fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) ->
                 (class >= 0.0 && class.fract() == 0.0 && class < classes as f32) || (is_sequence && class.is_nan())
             };
             if let Some(wrong) = own.iter().find(|class| !is_class(**class)) {
-                return Err(Error::ClassOutOfRange { example: batch.indices[row], class: *wrong as u32, classes });
+                let expected = format!("the number of a class, from 0 to {}", classes - 1);
+                let found = format!("{wrong} in example {}", batch.indices[row]);
+                return Err(Error::BadBatch { what: "a target of a classifier:", expected, found });
             }
         }
     }

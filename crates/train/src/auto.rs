@@ -1,6 +1,6 @@
 //! What a job leaves to its data: the shape of what goes in, and how many outputs there are.
 
-use paceline_data::{ExampleShape, TargetShape};
+use paceline_data::{ExampleShape, Schema, TargetShape};
 use paceline_nn::InputType;
 use paceline_nn::config::{LayerConfig, NetworkConfig};
 use serde_json::{Value, json};
@@ -43,7 +43,15 @@ impl Auto {
     }
 
     /// The network for examples of this shape.
-    pub(crate) fn settle(&self, mut network: NetworkConfig, shape: &ExampleShape) -> Result<NetworkConfig, Error> {
+    pub(crate) fn settle(
+        &self,
+        mut network: NetworkConfig,
+        shape: &ExampleShape,
+        schema: Option<&Schema>,
+    ) -> Result<NetworkConfig, Error> {
+        // Steps that have a class each, as characters of a text, have it as a number.
+        let classes_of_steps = schema.and_then(Schema::class_names).map(<[String]>::len);
+        let steps = if let [steps, _] = shape.features[..] { steps } else { 1 };
         let bad = |setting, expected, found| Err(Error::BadSetting { setting, expected, found });
         if let (true, [input]) = (self.input, &mut network.inputs[..]) {
             let Some(kind) = InputType::of_shape(&shape.features) else {
@@ -59,7 +67,11 @@ impl Auto {
                     return bad("units", expected, "`auto`".into());
                 }
                 TargetShape::Classes { names } => names.len(),
-                TargetShape::Values { names } => names.len(),
+                TargetShape::Values { names } => match classes_of_steps {
+                    Some(classes) => classes,
+                    None if names.len() > 1 && names.len().is_multiple_of(steps) => names.len() / steps,
+                    None => names.len(),
+                },
                 TargetShape::None => {
                     let expected = "a number, where the data has no targets: name the label column";
                     return bad("units", expected, "`auto`".into());

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use crate::run::folder::Holds;
 use crate::team::gate::Broken;
 
 /// Why a run could not begin or go on.
@@ -80,9 +81,28 @@ pub enum Error {
         by: String,
     },
     /// A folder with a run that nobody said what to do with.
-    #[error("`{}` holds a run already: `--resume` goes on with it, `--overwrite` replaces it, `--output` chooses another folder", path.display())]
+    #[error("`{}` holds {}", path.display(), holds.sentence())]
     RunExists {
         /// The folder.
+        path: PathBuf,
+        /// What is there.
+        holds: Holds,
+    },
+    /// A run that does not fit the memory.
+    #[error(
+        "the run needs at least {} GiB of memory, and {} GiB are available: make the network or the batch smaller, or try with `--force`",
+        gibibytes(*needed), gibibytes(*available)
+    )]
+    NotEnoughMemory {
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// A file that a run would write, and that no run has written.
+    #[error("`{}` is in the way: a run would write it, and no run has; `--output` chooses another folder, `--overwrite` replaces the file", path.display())]
+    FileInTheWay {
+        /// The file.
         path: PathBuf,
     },
     /// Messages that cannot be written down.
@@ -176,6 +196,10 @@ pub enum Error {
     /// A replica that waited for another one which had failed; that one's error is the one to look at.
     #[error("another worker has failed")]
     Abandoned,
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 30))
 }
 
 impl From<Broken> for Error {

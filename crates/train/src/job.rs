@@ -44,6 +44,38 @@ pub struct Job {
     pub registry: Registry,
     /// What of the network its data says.
     pub(crate) auto: Auto,
+    /// The file that it was read from.
+    pub(crate) written: Written,
+}
+
+/// The text of a job, to say where a mistake stands, and the keys in it that gave way to settings of the command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    origin: String,
+    /// Only TOML keeps track of lines.
+    text: Option<String>,
+    displaced: Vec<String>,
+}
+
+impl PartialEq for Written {
+    /// A job is what it says, wherever that was written.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Written {
+    /// An error of a layer, with the file and the line.
+    fn locate(&self, error: paceline_nn::Error) -> Error {
+        use paceline_nn::Error as Of;
+        let (Of::Layer { index, .. } | Of::Shape { index, .. }) = &error else { return error.into() };
+        let text = self.text.as_deref();
+        let line = text.and_then(|text| find_line(text, "network.layers", &index.to_string()));
+        match line {
+            Some(_) => Error::Job { origin: self.origin.clone(), line, message: error.to_string() },
+            None => error.into(),
+        }
+    }
 }
 
 /// Where the examples come from.
@@ -166,8 +198,9 @@ impl Job {
             tree_of(table)
         };
         spell_out_mode(&mut tree);
+        let mut displaced = Vec::new();
         for setting in settings {
-            lay_over(&mut tree, setting)?;
+            displaced.extend(lay_over(&mut tree, setting)?);
         }
         spell_out_mode(&mut tree);
         let Value::Object(mut sections) = tree else {
@@ -274,6 +307,7 @@ impl Job {
             tune,
             registry: Registry::default(),
             auto,
+            written: Written { origin: origin.into(), text: (!is_json).then(|| text.to_owned()), displaced },
         };
         job.validate().map_err(refused)?;
         let Some(phase) = phase else { return Ok(job) };
@@ -285,6 +319,11 @@ impl Job {
                 Err(wrong(line("pretrain", "phase"), message))
             }
         }
+    }
+
+    /// Keys of its file that gave way to settings of the command line which cannot hold beside them, a sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.written.displaced
     }
 
     /// How one process trains it.
@@ -349,13 +388,14 @@ impl Job {
     }
 
     fn trainer_of(&self, options: TrainOptions, open_options: &OpenOptions) -> Result<Trainer, Error> {
-        let network_of = |config| Network::with_registry(config, &self.registry);
+        let network_of =
+            |config| Network::with_registry(config, &self.registry).map_err(|error| self.written.locate(error));
         // Shapes first: a wrong network should not wait for a download.
         let known = if self.auto.is_nothing() { Some(network_of(self.network.clone())?) } else { None };
         let (train, test) = self.sources(open_options)?;
         let network = match known {
             Some(network) => network,
-            None => network_of(self.auto.settle(self.network.clone(), train.shape())?)?,
+            None => network_of(self.auto.settle(self.network.clone(), train.shape(), train.schema())?)?,
         };
         let mut trainer = Trainer::new(network, train, options)?.registry(self.registry.clone());
         if let Some(data) = &self.fitted_to {
@@ -466,15 +506,15 @@ pub(crate) fn laid_over(text: &str, is_json: bool, settings: &[String]) -> Resul
         false => tree_of(toml::Value::Table(toml::from_str(text).map_err(|error| wrong(error.to_string()))?)),
     };
     spell_out_mode(&mut tree);
-    settings.iter().try_for_each(|setting| lay_over(&mut tree, setting))?;
+    settings.iter().try_for_each(|setting| lay_over(&mut tree, setting).map(drop))?;
     match is_json {
         true => serde_json::to_string_pretty(&tree).map_err(|error| wrong(error.to_string())),
         false => toml::to_string(&tree).map_err(|error| wrong(error.to_string())),
     }
 }
 
-/// Lays `path=value` over the tree; the value is read as TOML, or taken as text if it is none.
-fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
+/// Lays `path=value` over the tree; the value is read as TOML, or taken as text if it is none. Gives a sentence if another key gives way.
+fn lay_over(tree: &mut Value, setting: &str) -> Result<Option<String>, Error> {
     let wrong = |message: String| Error::Setting { setting: setting.into(), message };
     let Some((path, text)) = setting.split_once('=') else {
         return Err(wrong("expected `path=value`, as in `train.epochs=3`".into()));
@@ -491,12 +531,25 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
     };
     // Of two ways to say how many examples a step has, or where the test data is, the one that is laid over counts.
     let ways = [("batch", "global_batch"), ("test", "test_share")];
+    let mut displaced = None;
     for (set, other) in ways.into_iter().flat_map(|(one, two)| [(one, two), (two, one)]) {
         if path.trim().strip_prefix("data.") == Some(set)
             && let Some(data) = tree.get_mut("data").and_then(Value::as_object_mut)
+            && let Some(old) = data.remove(other)
         {
-            data.remove(other);
+            displaced = Some(format!("`data.{other} = {old}` of the job gives way to `{setting}`"));
         }
+    }
+    let mode_of = |value: &Value| match value {
+        Value::String(name) => Some(name.clone()),
+        Value::Object(table) => table.keys().next().cloned(),
+        _ => None,
+    };
+    if path.trim() == "train.mode"
+        && let (Some(old), Some(new)) = (tree.pointer("/train/mode").and_then(mode_of), mode_of(&value))
+        && old != new
+    {
+        displaced = Some(format!("`train.mode = {old:?}` of the job gives way to `{setting}`"));
     }
     let mut at = tree;
     for part in path.trim().split('.') {
@@ -522,7 +575,7 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<(), Error> {
     {
         *at = value;
     }
-    Ok(())
+    Ok(displaced)
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

@@ -11,7 +11,7 @@ use crate::normalisers::predict;
 use crate::run::resume::read_extra;
 use crate::run::trainer::fits_features;
 use crate::scores::name_outputs;
-use crate::{Error, Normalisers, Scores, evaluate};
+use crate::{Error, KeptEpoch, Normalisers, Scores, evaluate};
 
 /// A trained model, ready to judge and to predict.
 pub struct SavedModel {
@@ -101,6 +101,11 @@ impl SavedModel {
         network.wants_targets()
             && network.output().steps().is_none()
             && self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
+    }
+
+    /// The epoch that early stopping has kept as the best of the run, if it has.
+    pub fn kept_epoch(&self) -> Option<KeptEpoch> {
+        self.file.extra.get(KeptEpoch::KEY).and_then(|text| serde_json::from_str(text).ok())
     }
 
     /// The offsets that make outputs numbers of the data: targets far from 0 are learned less an offset, and `predict` gives them so. Empty

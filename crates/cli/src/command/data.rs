@@ -20,12 +20,13 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
                 ..FetchOptions::default()
             };
             let fetched = fetch(name, &options)?;
-            eprintln!("{} of {} files were fetched; all are whole", fetched.fetched, fetched.files.len());
+            emit!("{} of {} files were fetched; all are whole", fetched.fetched, fetched.files.len());
             say(&fetched.folder.display())?;
         }
         Data::Inspect { source, cache } => {
             let source = open(source, &open_options(cache, false))?;
             say(&inspect(&*source)?)?;
+            source.remarks().iter().for_each(|remark| emit!("warning: {remark}"));
         }
         Data::Describe { source, partition, output, like, cache } => {
             let like = like.as_deref().map(PartitionNote::read).transpose()?;
@@ -33,7 +34,7 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
             let source = open(source, &OpenOptions { schema, ..open_options(cache, false) })?;
             say(&describe(*partition, &*source, output)?.display())?;
         }
-        Data::Export { source, folder, format, cache } => {
+        Data::Export { source, folder, format, overwrite, cache } => {
             let format = match format {
                 Format::Idx => ExportFormat::Idx,
                 Format::Csv => ExportFormat::Csv,
@@ -42,6 +43,13 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
             for name in format.files() {
                 if let Some(input) = reads(source, &options, &folder.join(name))? {
                     let message = format!("`{}` is read and would be written: choose another folder", input.display());
+                    return Err(Misuse(message).into());
+                }
+                if !overwrite && folder.join(name).exists() {
+                    let message = format!(
+                        "`{}` is there already: choose another folder, or add `--overwrite`",
+                        folder.join(name).display()
+                    );
                     return Err(Misuse(message).into());
                 }
             }

@@ -45,13 +45,13 @@ pub(super) fn help(join: &str, helping: &Helping, workers: &Workers, cache: &Cac
     };
     let computed = help_inference(&options, &mut |event| match event {
         HelpEvent::Joined { address, data, examples } => {
-            eprintln!("helping {address} with `{data}`, {examples} examples");
+            emit!("helping {address} with `{data}`, {examples} examples");
         }
         HelpEvent::Waiting { address, reason } => {
-            eprintln!("waiting for up to {} s for a process to help at {address}: {reason}", patience);
+            emit!("waiting for up to {} s for a process to help at {address}: {reason}", patience);
         }
     })?;
-    eprintln!("finished: {computed} examples were computed here");
+    emit!("finished: {computed} examples were computed here");
     Ok(DONE)
 }
 
@@ -98,15 +98,15 @@ fn tell(event: &InferenceEvent, command: &str, helping: &Helping) {
                 Some(join) => format!("'{join}'"),
                 None => format!("{address}{}", token.unwrap_or_default()),
             };
-            eprintln!("listening on {address}; another machine helps with: paceline {command} --join {join}");
+            emit!("listening on {address}; another machine helps with: paceline {command} --join {join}");
         }
-        InferenceEvent::Refused { helper, reason } => eprintln!("{helper} cannot help: {reason}"),
-        InferenceEvent::Joined { helper, helpers } => eprintln!("{helper} helps; {helpers} do"),
+        InferenceEvent::Refused { helper, reason } => emit!("{helper} cannot help: {reason}"),
+        InferenceEvent::Joined { helper, helpers } => emit!("{helper} helps; {helpers} do"),
         // The answer is soon there, or tells itself.
         InferenceEvent::Progress { .. } => {}
         InferenceEvent::Lost { helper, reason, parts_again } => {
-            eprintln!("{helper} does not help any more: {reason}; {parts_again} parts are done by others");
+            emit!("{helper} does not help any more: {reason}; {parts_again} parts are done by others");
         }
-        InferenceEvent::Helped { helper, examples } => eprintln!("{helper} has computed {examples} examples"),
+        InferenceEvent::Helped { helper, examples } => emit!("{helper} has computed {examples} examples"),
     }
 }

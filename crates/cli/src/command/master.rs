@@ -83,7 +83,7 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         let _ = writeln!(std::io::stdout(), "{scores}");
     }
     if outcome.stopped {
-        eprintln!("stopped; the same command goes on from the checkpoint");
+        emit!("stopped; the same command goes on from the checkpoint");
         return Ok(INTERRUPTED);
     }
     Ok(DONE)
@@ -99,8 +99,8 @@ fn keep_statistics(statistics: &TrainingStatistics, folder: &Path) {
     for (name, text) in STATISTICS.into_iter().zip([text, statistics.page(&title)]) {
         let path = folder.join(name);
         match std::fs::write(&path, text) {
-            Ok(()) => eprintln!("wrote `{}`", path.display()),
-            Err(error) => eprintln!("warning: cannot write `{}`: {error}", path.display()),
+            Ok(()) => emit!("wrote `{}`", path.display()),
+            Err(error) => emit!("warning: cannot write `{}`: {error}", path.display()),
         }
     }
 }

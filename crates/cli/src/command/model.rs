@@ -1,17 +1,27 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use paceline::nn::{Filters, LayerInfo, ModelFile, Network};
+use paceline::nn::{Filters, LayerInfo, Loss, ModelFile, Network};
 use paceline::train::{Normalisers, SavedModel};
 
 use super::say;
 use crate::arguments::Model;
 use crate::drawing;
 use crate::failure::{DONE, Exit, Misuse};
+use crate::outputs::{Kind, MARK, expect_free_file};
+use crate::report::counted;
 
 pub(crate) fn run(command: &Model) -> Result<Exit> {
-    let Model::Show { model, json, svg, filters, layer } = command;
+    let Model::Show { model, json, svg, filters, layer, overwrite } = command;
     let saved = SavedModel::load(model)?;
+    for (option, path, kind) in [("--svg", svg, Kind::Svg), ("--filters", filters, Kind::Png)] {
+        let Some(path) = path else { continue };
+        if same_file::is_same_file(path, model).unwrap_or(false) {
+            let message = format!("`{option} {}` is the model that is read: choose another name", path.display());
+            return Err(Misuse(message).into());
+        }
+        expect_free_file(option, path, kind, *overwrite)?;
+    }
     if let Some(path) = svg {
         std::fs::write(path, drawing::svg(&saved.file.network))
             .with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -25,15 +35,15 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
     }
     let network = &saved.file.network;
     tell_network(network)?;
-    say(&format_args!("trained for {} steps, {} epochs", saved.file.progress.iteration, saved.file.progress.epoch))?;
+    let progress = saved.file.progress;
+    say(&format_args!("trained for {}, {}", counted(progress.iteration, "step"), counted(progress.epoch, "epoch")))?;
+    if let Some(kept) = saved.kept_epoch() {
+        say(&format_args!("kept as the best of its run: {kept}"))?;
+    }
     let Normalisers { features, targets } = &saved.normalisers;
     for (what, normaliser) in [("normaliser", features), ("normaliser of targets", targets)] {
         let Some(normaliser) = normaliser else { continue };
-        let text = format!("{normaliser:?}");
-        say(&format_args!(
-            "{what}: {}",
-            if text.len() > 100 { text.split(' ').next().unwrap_or_default() } else { &text }
-        ))?;
+        say(&format_args!("{what}: {normaliser}"))?;
     }
     if saved.predicts_classes() {
         say(&format_args!("classes: {}", saved.output_names().join(", ")))?;
@@ -77,9 +87,15 @@ pub(super) fn tell_network(network: &Network) -> Result<()> {
     let several = network.outputs().count() > 1;
     for output in network.outputs() {
         let of = if several { format!(" of {}", output.name) } else { String::new() };
-        say(&format_args!("loss{of}: {:?}", output.loss))?;
+        say(&format_args!("loss{of}: {}", named(output.loss)))?;
     }
     Ok(())
+}
+
+/// A loss as a job file names it.
+fn named(loss: &Loss) -> String {
+    let value = serde_json::to_value(loss).unwrap_or_default();
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Writes the pictures of a layer as one PNG.
@@ -104,6 +120,7 @@ fn draw_filters(file: &ModelFile, layer: Option<&str>, path: &Path) -> Result<()
     let mut encoder = png::Encoder::new(out, width as u32, height as u32);
     encoder.set_color(png::ColorType::Grayscale);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.add_text_chunk("Software".into(), MARK.into()).with_context(unwritten)?;
     let mut writer = encoder.write_header().with_context(unwritten)?;
     writer.write_image_data(&grey).with_context(unwritten)?;
     writer.finish().with_context(unwritten)

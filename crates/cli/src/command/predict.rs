@@ -11,13 +11,15 @@ use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
+use crate::outputs::{Kind, expect_free_file};
 use crate::sheet::{Format, Numbers, Sheet};
 
 /// Rows without a prediction that are told one by one.
 const MOST_TOLD: usize = 20;
 
 pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
-    let arguments::Predict { model, data, output, keep_columns, ids, batch, workers, helping, cache } = arguments;
+    let arguments::Predict { model, data, output, overwrite, keep_columns, ids, batch, workers, helping, cache } =
+        arguments;
     if let Some(join) = &helping.join {
         return help(join, helping, workers, cache);
     }
@@ -40,6 +42,15 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let mut rows = Rows { model: Said::of(&model), ids: *ids, kept, next: 0, left_out: left_out.iter().peekable() };
     let (count, (text, numbers)) = (rows.count(), rows.columns()?);
     let is_wide = !rows.model.offsets.is_empty();
+    if output != Path::new("-") {
+        let header = header_line(count.into_iter().chain(text.iter().chain(&numbers).map(String::as_str)))?;
+        let kind = match format {
+            Format::Csv => Kind::Csv(&header),
+            #[cfg(feature = "shards")]
+            Format::Parquet => Kind::Parquet,
+        };
+        expect_free_file("--output", output, kind, *overwrite)?;
+    }
     let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
     let inference = inference(model.file, workers)?;
     let batch = *batch as usize;
@@ -75,19 +86,27 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         }
         false => {
             write_beside(output, write)?;
-            eprintln!("wrote {examples} predictions to `{}`", output.display());
+            emit!("wrote {examples} predictions to `{}`", output.display());
         }
     }
     if !left_out.is_empty() {
-        eprintln!("{} rows have no prediction and are empty there:", left_out.len());
+        emit!("{} rows have no prediction and are empty there:", left_out.len());
         for LeftOut { row, reason } in left_out.iter().take(MOST_TOLD) {
-            eprintln!("  row {}: {reason}", row + 1);
+            emit!("  row {}: {reason}", row + 1);
         }
         if left_out.len() > MOST_TOLD {
-            eprintln!("  and {} more", left_out.len() - MOST_TOLD);
+            emit!("  and {} more", left_out.len() - MOST_TOLD);
         }
     }
     Ok(DONE)
+}
+
+/// The first line of a CSV file with these columns, without its end.
+fn header_line<'a>(names: impl Iterator<Item = &'a str>) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(names)?;
+    let line = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())
 }
 
 /// What a model says of an example.

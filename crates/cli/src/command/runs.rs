@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use paceline::nn::{ModelOnDisk, Registry};
 use paceline::train::picture::curves;
-use paceline::train::{Row, figure, panels, read_epochs};
+use paceline::train::{End, Metric, Row, figure, panels, read_end, read_epochs};
 use serde_json::{Value, json};
 
 use super::predict::write_beside;
 use super::say;
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
+use crate::outputs::{Kind, expect_free_file};
 
 const MODEL: &str = "model.safetensors";
 const CHECKPOINT: &str = "checkpoint.safetensors";
@@ -23,7 +24,11 @@ const FOLDS: &str = "cross-validation.json";
 enum State {
     /// A run that has come to its model.
     Ended,
-    /// One that has not.
+    /// One that was stopped and can go on.
+    Stopped,
+    /// One that has failed.
+    Failed,
+    /// One that is under way, or was killed.
     Unfinished,
     /// The trials of a search, and the model of the best.
     Search,
@@ -35,6 +40,8 @@ impl State {
     fn name(self) -> &'static str {
         match self {
             State::Ended => "ended",
+            State::Stopped => "stopped",
+            State::Failed => "failed",
             State::Unfinished => "unfinished",
             State::Search => "search",
             State::Folds => "folds",
@@ -55,19 +62,28 @@ struct Run {
     means: BTreeMap<String, f64>,
     /// Its network, as keys and values.
     network: BTreeMap<String, Value>,
+    /// The epoch of its model, where early stopping has kept the best.
+    kept: Option<u64>,
+    /// Why it has failed.
+    error: Option<String>,
 }
 
 pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
-    let arguments::Runs { folders, svg, json } = arguments;
-    let runs = match &folders[..] {
-        [one, other] => vec![read(one)?.with_context(no_run(one))?, read(other)?.with_context(no_run(other))?],
+    let arguments::Runs { folders, svg, sort, overwrite, json } = arguments;
+    let mut runs = match &folders[..] {
         [folder] => match read(folder)? {
             Some(run) => vec![run],
             None => all_in(folder)?,
         },
-        _ => Vec::new(),
+        several => {
+            several.iter().map(|folder| read(folder)?.with_context(no_run(folder))).collect::<Result<Vec<Run>>>()?
+        }
     };
+    if let Some(by) = sort {
+        sort_by(&mut runs, by)?;
+    }
     if let Some(path) = svg {
+        expect_free_file("--svg", path, Kind::Svg, *overwrite)?;
         let metrics: Vec<Vec<&str>> = runs.iter().map(|run| run.metrics.iter().map(String::as_str).collect()).collect();
         let drawn: Vec<(&str, &[&str], &[Row])> =
             runs.iter().zip(&metrics).map(|(run, metrics)| (run.name.as_str(), &metrics[..], &run.rows[..])).collect();
@@ -80,10 +96,37 @@ pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
         return Ok(DONE);
     }
     table(&runs)?;
-    if let ([one, other], 2) = (&runs[..], folders.len()) {
-        compare(one, other)?;
+    if folders.len() > 1 {
+        compare(&runs)?;
     }
     Ok(DONE)
+}
+
+/// Sorts runs by a column or a figure, the best first; runs without it come last.
+fn sort_by(runs: &mut [Run], by: &str) -> Result<()> {
+    let wants_more = Metric::ALL.into_iter().find(|metric| metric.name() == by).is_some_and(Metric::wants_more);
+    let known = runs.iter().any(|run| run.figures().contains_key(by));
+    match by {
+        "name" => runs.sort_by(|a, b| a.name.cmp(&b.name)),
+        "changed" => runs.sort_by_key(|run| std::cmp::Reverse(run.changed)),
+        "epochs" => runs.sort_by_key(|run| std::cmp::Reverse(run.epochs)),
+        "seconds" => runs.sort_by(|a, b| a.seconds().total_cmp(&b.seconds())),
+        _ if known => {
+            let figure =
+                |run: &Run| run.figures().get(by).copied().map(|value| if wants_more { -value } else { value });
+            runs.sort_by(|a, b| figure(a).unwrap_or(f64::INFINITY).total_cmp(&figure(b).unwrap_or(f64::INFINITY)));
+        }
+        _ => {
+            let figures: std::collections::BTreeSet<&str> =
+                runs.iter().flat_map(|run| run.figures().into_keys()).collect();
+            let figures = figures.into_iter().collect::<Vec<&str>>().join("`, `");
+            let message = format!(
+                "`--sort {by}`: expected `name`, `changed`, `epochs`, `seconds` or a figure of these runs: `{figures}`"
+            );
+            return Err(Misuse(message).into());
+        }
+    }
+    Ok(())
 }
 
 fn no_run(folder: &Path) -> impl Fn() -> Misuse + '_ {
@@ -99,14 +142,20 @@ fn read(folder: &Path) -> Result<Option<Run>> {
     let journal = read_epochs(folder);
     let means = means_of(&folder.join(FOLDS));
     let is_search = folder.join(TRIALS).is_file();
-    if written.is_none() && journal.is_none() && means.is_none() && !is_search {
+    let end = read_end(folder);
+    if written.is_none() && journal.is_none() && means.is_none() && end.is_none() && !is_search {
         return Ok(None);
     }
-    let state = match () {
-        () if is_search => State::Search,
-        () if means.is_some() => State::Folds,
-        () if model.is_file() => State::Ended,
-        () => State::Unfinished,
+    // The log says how the newest run ended; a model may be that of the run before it.
+    let state = match &end {
+        _ if is_search => State::Search,
+        _ if means.is_some() => State::Folds,
+        Some(End::Finished) => State::Ended,
+        Some(End::Stopped) => State::Stopped,
+        Some(End::Failed { .. }) => State::Failed,
+        Some(End::None) => State::Unfinished,
+        None if model.is_file() => State::Ended,
+        None => State::Unfinished,
     };
     let (metrics, rows) = journal.unwrap_or_default();
     let last = rows.last().map_or(0, |row| row.epoch);
@@ -122,12 +171,20 @@ fn read(folder: &Path) -> Result<Option<Run>> {
         rows,
         means: means.unwrap_or_default(),
         network: BTreeMap::new(),
+        kept: None,
+        error: match end {
+            Some(End::Failed { error }) => Some(error),
+            _ => None,
+        },
     };
     if let Some(path) = written {
         run.changed = path.metadata().and_then(|found| found.modified()).ok();
         // Layers of another crate are not known here; the figures are told all the same.
         if let Ok(file) = ModelOnDisk::open(path, &Registry::default()) {
             (run.epochs, run.steps) = (file.progress.epoch.max(last), file.progress.iteration);
+            // A model of an earlier epoch than the last is the best one, and its figures are the run's.
+            let is_kept = state == State::Ended && path == &model && file.progress.epoch < last;
+            run.kept = is_kept.then_some(file.progress.epoch);
             flatten("network", &serde_json::to_value(file.network.config())?, &mut run.network);
             if let Some(data) = file.extra.get("data").and_then(|data| serde_json::from_str::<Value>(data).ok()) {
                 flatten("data", &data, &mut run.network);
@@ -146,6 +203,9 @@ fn means_of(path: &Path) -> Option<BTreeMap<String, f64>> {
 
 fn all_in(folder: &Path) -> Result<Vec<Run>> {
     let cannot = || format!("cannot read `{}`", folder.display());
+    if !folder.exists() {
+        return Err(Misuse(format!("there are no runs yet: the folder `{}` does not exist", folder.display())).into());
+    }
     let mut folders: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(cannot)? {
         folders.push(entry.with_context(cannot)?.path());
@@ -176,10 +236,12 @@ fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
 impl Run {
     /// The last figures that are known.
     fn figures(&self) -> BTreeMap<&str, f64> {
-        let judged = self.rows.iter().rev().find(|row| row.figures.iter().any(Option::is_some));
+        let rows = || self.rows.iter().rev().filter(|row| self.kept.is_none_or(|kept| row.epoch <= kept));
+        let judged = rows().find(|row| row.figures.iter().any(Option::is_some));
         let told = judged.into_iter().flat_map(|row| self.metrics.iter().map(String::as_str).zip(&row.figures));
         let mut figures: BTreeMap<&str, f64> = told.filter_map(|(name, value)| Some((name, (*value)?))).collect();
-        figures.extend(self.rows.last().map(|row| ("loss", row.loss)));
+        // A master may not hear of the loss of a short epoch.
+        figures.extend(rows().find(|row| row.loss.is_finite()).map(|row| ("loss", row.loss)));
         figures.extend(self.means.iter().map(|(name, mean)| (name.as_str(), *mean)));
         figures
     }
@@ -192,7 +254,7 @@ impl Run {
         let changed = self.changed.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok()).map(|at| at.as_secs());
         json!({
             "name": self.name, "ended": self.state == State::Ended, "state": self.state.name(), "epochs": self.epochs, "steps": self.steps, "seconds": self.seconds(),
-            "changed": changed, "figures": self.figures(),
+            "changed": changed, "figures": self.figures(), "kept_epoch": self.kept, "error": self.error,
         })
     }
 }
@@ -207,7 +269,7 @@ fn table(runs: &[Run]) -> Result<()> {
     let header: String =
         shown.iter().map(|name| format!(" {:>11}", if *name == "score" { "test loss" } else { name })).collect();
     say(&format_args!(
-        "{:<widest$}  {:<11}{:>7}{:>9}{:>10}{header}  changed",
+        "{:<widest$}  {:<11}{:>9}{:>9}{:>10}{header}  changed",
         "run", "state", "epochs", "steps", "seconds"
     ))?;
     for (run, figures) in runs.iter().zip(&figures) {
@@ -217,8 +279,12 @@ fn table(runs: &[Run]) -> Result<()> {
         let cells: String = shown.iter().map(cell).collect();
         let state = run.state.name();
         let changed = run.changed.and_then(|at| at.elapsed().ok()).map(ago).unwrap_or_default();
-        let (name, epochs, steps, seconds) = (&run.name, run.epochs, run.steps, run.seconds());
-        say(&format_args!("{name:<widest$}  {state:<11}{epochs:>7}{steps:>9}{seconds:>10.1}{cells}  {changed}"))?;
+        let epochs = run.kept.map_or_else(|| run.epochs.to_string(), |kept| format!("{kept} of {}", run.epochs));
+        let (name, steps, seconds) = (&run.name, run.steps, run.seconds());
+        say(&format_args!("{name:<widest$}  {state:<11}{epochs:>9}{steps:>9}{seconds:>10.1}{cells}  {changed}"))?;
+    }
+    for (name, error) in runs.iter().filter_map(|run| Some((&run.name, run.error.as_ref()?))) {
+        say(&format_args!("\n{name} failed: {error}"))?;
     }
     Ok(())
 }
@@ -233,18 +299,19 @@ fn ago(time: Duration) -> String {
     }
 }
 
-/// What differs between two runs, but for what they came to.
-fn compare(one: &Run, other: &Run) -> Result<()> {
-    let keys: std::collections::BTreeSet<&String> = one.network.keys().chain(other.network.keys()).collect();
-    let differing: Vec<&String> =
-        keys.into_iter().filter(|key| one.network.get(*key) != other.network.get(*key)).collect();
+/// The settings in which runs differ.
+fn compare(runs: &[Run]) -> Result<()> {
+    let keys: std::collections::BTreeSet<&String> = runs.iter().flat_map(|run| run.network.keys()).collect();
+    let is_same = |key: &&String| runs.iter().all(|run| run.network.get(*key) == runs[0].network.get(*key));
+    let differing: Vec<&String> = keys.into_iter().filter(|key| !is_same(key)).collect();
     if differing.is_empty() {
-        return say(&"\nboth have the same network and the same data");
+        return say(&"\nall have the same network and the same data");
     }
-    say(&format_args!("\n{:<44}{:>24}{:>24}", "what differs", one.name, other.name))?;
+    let row = |cells: Vec<String>| cells.iter().map(|cell| format!("{cell:>24}")).collect::<String>();
+    say(&format_args!("\n{:<44}{}", "differing setting", row(runs.iter().map(|run| run.name.clone()).collect())))?;
     for key in differing {
         let cell = |run: &Run| run.network.get(key).map_or("not set".to_owned(), ToString::to_string);
-        say(&format_args!("{key:<44}{:>24}{:>24}", cell(one), cell(other)))?;
+        say(&format_args!("{key:<44}{}", row(runs.iter().map(cell).collect())))?;
     }
     Ok(())
 }

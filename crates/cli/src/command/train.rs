@@ -2,7 +2,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use paceline::train::{Error, Event, IfFound, Job, SavedModel, Stop, Take};
+use paceline::train::{Error, Event, Holds, IfFound, Job, SavedModel, Stop, Take};
 use serde_json::json;
 
 use super::model::tell_network;
@@ -39,6 +39,7 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         Some(path) => Job::read(path, &settings)?,
         None => Job::digits(&settings)?,
     };
+    job.notes().iter().for_each(|note| reporter.tell(&Event::Note { message: note.clone() }));
     if arguments.dry_run {
         return preview(arguments, &job);
     }
@@ -58,6 +59,9 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }
+    if !arguments.force {
+        trainer.expect_memory()?;
+    }
     interrupt.stops(trainer.stop());
     let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| hint(error, arguments, &output))?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
@@ -66,7 +70,7 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
     }
     if outcome.stopped {
         if arguments.events != Events::None {
-            eprintln!("stopped; go on with: {}", same_command(arguments, &output, "--resume"));
+            emit!("stopped; go on with: {}", same_command(arguments, &output, "--resume"));
         }
         return Ok(INTERRUPTED);
     }
@@ -96,7 +100,7 @@ fn cross_validate(
     let found = job.cross_validate(folds, (Some(output), found), &options, &stop, &mut tell);
     let Some(validated) = found.map_err(|error| hint(error, arguments, output))? else {
         if arguments.events != Events::None {
-            eprintln!("stopped; go on with: {}", same_command(arguments, output, "--resume"));
+            emit!("stopped; go on with: {}", same_command(arguments, output, "--resume"));
         }
         return Ok(INTERRUPTED);
     };
@@ -106,7 +110,7 @@ fn cross_validate(
     reporter.note("", &told);
     if arguments.events == Events::Auto {
         say(&validated)?;
-        eprintln!("figures and predictions are in `{}`", output.display());
+        emit!("figures and predictions are in `{}`", output.display());
     }
     Ok(DONE)
 }
@@ -114,9 +118,12 @@ fn cross_validate(
 /// What can be done about a run that is there.
 fn hint(error: Error, arguments: &arguments::Train, output: &Path) -> anyhow::Error {
     match error {
-        Error::RunExists { .. } if arguments.events != Events::None => {
+        Error::RunExists { holds, .. } if arguments.events != Events::None => {
+            // A run goes on as a run, and folds as folds.
+            let can_resume = holds == if arguments.cv.is_some() { Holds::Folds } else { Holds::Run };
             let [resume, overwrite] = ["--resume", "--overwrite"].map(|how| same_command(arguments, output, how));
-            anyhow::anyhow!("{error}\n  go on with it: {resume}\n  replace it: {overwrite}")
+            let resume = if can_resume { format!("\n  go on with it: {resume}") } else { String::new() };
+            anyhow::anyhow!("{error}{resume}\n  replace it: {overwrite}")
         }
         error => error.into(),
     }
@@ -129,14 +136,17 @@ fn preview(arguments: &arguments::Train, job: &Job) -> Result<Exit> {
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }
+    if !arguments.force {
+        trainer.expect_memory()?;
+    }
     let preview = trainer.preview()?;
     match arguments.events {
         Events::Json => say(&serde_json::to_string(&preview)?)?,
         Events::None => {}
         Events::Auto => {
             trainer.warn(&mut |event| match event {
-                Event::Note { message } => eprintln!("{message}"),
-                Event::Warning { message } => eprintln!("warning: {message}"),
+                Event::Note { message } => emit!("{message}"),
+                Event::Warning { message } => emit!("warning: {message}"),
                 _ => {}
             });
             tell_network(trainer.network())?;

@@ -48,14 +48,14 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     match arguments.events {
         Events::Auto => {
             let keys: Vec<&str> = tuning.config().vary.keys().map(String::as_str).collect();
-            eprintln!("{name}: {at_once} trials at once, compared by {metric}; varied: {}", keys.join(", "));
+            emit!("{name}: {at_once} trials at once, compared by {metric}; varied: {}", keys.join(", "));
         }
         Events::Json => say(&json!({ "event": "tuning", "tune": tuning.config(), "at_once": at_once }))?,
         Events::None => {}
     }
     let mut tell = |trial: &paceline::train::Trial| {
         match arguments.events {
-            Events::Auto => eprintln!("{trial}"),
+            Events::Auto => emit!("{trial}"),
             Events::Json => {
                 let mut line = json!(trial);
                 line["event"] = "trial".into();
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
                 say(&format_args!("…\n{own}"))?;
             }
             if has_best {
-                eprintln!("the best job, its model and all trials are in `{}`", output.display());
+                emit!("the best job, its model and all trials are in `{}`", output.display());
             }
         }
         Events::Json => say(&json!({ "event": "tuned", "best": tuned.trials.first(), "trials": tuned.trials.len() }))?,
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     }
     if tuned.stopped {
         if arguments.events != Events::None {
-            eprintln!("stopped; the same command with --resume goes on");
+            emit!("stopped; the same command with --resume goes on");
         }
         return Ok(INTERRUPTED);
     }

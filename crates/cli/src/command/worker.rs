@@ -100,15 +100,15 @@ fn tell(events: Events, event: &WorkerEvent, lines: Option<&mut JsonLines>) {
         Events::None | Events::Json => {}
         Events::Auto => match event {
             WorkerEvent::Joined { master, worker, job } => {
-                eprintln!("joined `{job}` at {master} as worker {worker}");
+                emit!("joined `{job}` at {master} as worker {worker}");
             }
-            WorkerEvent::View { members, round, .. } => eprintln!("from round {round} on: {} workers", members.len()),
+            WorkerEvent::View { members, round, .. } => emit!("from round {round} on: {} workers", members.len()),
             WorkerEvent::Waiting { place, reason, seconds_left } => {
-                eprintln!("waiting for a master at {place} for another {seconds_left} s: {reason}");
+                emit!("waiting for a master at {place} for another {seconds_left} s: {reason}");
             }
-            WorkerEvent::StoodStill { seconds } => eprintln!("this worker {}", stood_still(*seconds)),
-            WorkerEvent::Left { reason } => eprintln!("not a member any more: {reason}; joining again"),
-            WorkerEvent::Finished { reason } => eprintln!("finished: {reason}"),
+            WorkerEvent::StoodStill { seconds } => emit!("this worker {}", stood_still(*seconds)),
+            WorkerEvent::Left { reason } => emit!("not a member any more: {reason}; joining again"),
+            WorkerEvent::Finished { reason } => emit!("finished: {reason}"),
         },
     }
 }

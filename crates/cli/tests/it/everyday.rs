@@ -88,7 +88,7 @@ fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
     let mean = told["summary"][1]["mean"].as_f64().expect("a mean");
     assert_eq!(told["summary"][1]["metric"], "accuracy");
     let at = folder.path().join("cv/out-of-fold.csv");
-    let examples: Vec<String> = (0..90).map(|example: u32| example.to_string()).collect();
+    let examples: Vec<String> = (1..=90).map(|example: u32| example.to_string()).collect();
     assert_eq!(column(&at, "example"), examples);
     let [folds, targets, predictions] = ["fold", "target", "prediction"].map(|name| column(&at, name));
     for fold in ["1", "2", "3", "4"] {
@@ -247,11 +247,14 @@ fn halving_lets_the_best_third_go_on() {
         ["tune", "garden.toml", "--method", "halving", "--trials", "9", "--events", "json", "--set", "train.epochs=9"];
     let told = trials(&run(folder.path(), &tune).done());
     let at = |epochs: u64| told.iter().filter(|trial| trial["epochs"] == epochs).collect::<Vec<&Value>>();
-    assert_eq!((at(1).len(), at(3).len(), at(9).len()), (9, 3, 1));
+    // The best third goes on, and the job as it is goes all the way.
+    let own = |epochs: u64| at(epochs).iter().any(|trial| trial["trial"] == 0);
+    assert!(own(1) && own(3) && own(9));
+    assert!(at(1).len() == 9 && [3, 4].contains(&at(3).len()) && [1, 2].contains(&at(9).len()), "{told:?}");
     let value = |trial: &&Value| trial["value"].as_f64().expect("a value");
     let mut first = at(1).iter().map(value).collect::<Vec<f64>>();
     first.sort_by(f64::total_cmp);
-    for trial in at(3) {
+    for trial in at(3).into_iter().filter(|trial| trial["trial"] != 0) {
         let before = at(1).into_iter().find(|known| known["trial"] == trial["trial"]).expect("it was there before");
         assert!(value(&before) <= first[2], "{trial} was not among the best third");
     }
@@ -259,6 +262,20 @@ fn halving_lets_the_best_third_go_on() {
     let last = at(9)[0]["trial"].as_u64().expect("a number");
     let epochs = column(&folder.path().join(format!("runs/garden-tune/trial-{last}/epochs.csv")), "epoch");
     assert_eq!(epochs.len(), 9);
+    // The best is one of those that were trained to the end, and its job trains to its score, to the bit.
+    let best = at(9).into_iter().min_by(|a, b| value(a).total_cmp(&value(b))).expect("a trial");
+    let job = "runs/garden-tune/best.toml";
+    let text = fs::read_to_string(folder.path().join(job)).expect("a job");
+    assert!(
+        text.starts_with(&format!("# Trial {} of `garden`: score {} after 9 epochs", best["trial"], best["value"])),
+        "{text}"
+    );
+    let again = run(folder.path(), &["train", job, "--output", "again", "--events", "json"]).done().events();
+    assert_eq!(again.last().expect("events")["score"], best["value"]);
+    let model = |path: &str| fs::read(folder.path().join(path)).expect("a model");
+    let parameters =
+        |bytes: &[u8]| bytes[8 + u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")) as usize..].to_vec();
+    assert!(parameters(&model("again/model.safetensors")) == parameters(&model("runs/garden-tune/model.safetensors")));
 }
 
 #[test]

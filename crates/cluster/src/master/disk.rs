@@ -237,14 +237,16 @@ impl Disk {
         {
             let scores = self.trainer.judge(&self.normalisers, &best.state)?;
             best.save(&path)?;
-            return self.read_back(path, &best, scores);
+            let exported = self.read_back(path, &best, scores)?;
+            return Ok(Exported { kept: Some(best.progress.epoch), ..exported });
         }
         if keeps_best {
             self.keep_best(state, progress).map_err(failed)?;
         }
         self.write(&path, state, progress, None).map_err(failed)?;
         let numbers = Snapshot::new(state, self.trainer.network(), self.velocity_length()).map_err(failed)?;
-        self.read_back(path, &Presented::new(self.trainer.network(), &numbers, progress), None)
+        let exported = self.read_back(path, &Presented::new(self.trainer.network(), &numbers, progress), None)?;
+        Ok(Exported { kept: keeps_best.then_some(progress.epoch), ..exported })
     }
 
     /// Whether the model that was written is what it should be, and what its bytes come to.
@@ -273,6 +275,6 @@ impl Disk {
             hasher.update(&block[..count]);
         }
         let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Exported { path, digest, scores })
+        Ok(Exported { path, digest, scores, kept: None })
     }
 }

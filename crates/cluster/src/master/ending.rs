@@ -216,6 +216,7 @@ impl Term {
             bytes_sent: self.tally.bytes_sent,
             model: Some(exported.path),
             ended_early: self.enough.take(),
+            kept: exported.kept.zip(scores.as_ref()).and_then(|(epoch, scores)| self.judging.kept_epoch(epoch, scores)),
         });
         self.outcome = Some(Outcome { scores, stopped: false });
     }

@@ -170,6 +170,8 @@ pub struct Exported {
     pub digest: String,
     /// What the best model is worth, if it is that.
     pub scores: Option<Scores>,
+    /// Epochs that the best model was trained for, if it is that.
+    pub kept: Option<u64>,
 }
 
 /// Gives a master's loop the time and its links, and carries out its operations.

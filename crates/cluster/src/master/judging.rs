@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use paceline_exchange::rounds::Now;
-use paceline_train::{EarlyStopping, Metric, Scores, Standing, TrainOptions};
+use paceline_train::{EarlyStopping, KeptEpoch, Metric, Scores, Standing, TrainOptions};
 use serde::{Deserialize, Serialize};
 
 /// What a checkpoint keeps of what was judged.
@@ -62,6 +62,12 @@ impl Judging {
         let elapsed = self.elapsed(now);
         let left = self.stopping?.time_left(elapsed)?;
         left.is_zero().then(|| format!("its {:.2} minutes are over", elapsed.as_secs_f64() / 60.0))
+    }
+
+    /// The epoch that the best model is of, with the value that it is the best by.
+    pub(super) fn kept_epoch(&self, epoch: u64, scores: &Scores) -> Option<KeptEpoch> {
+        let metric = self.stopping.filter(|stopping| stopping.save_best)?.metric;
+        Some(KeptEpoch { epoch, metric, value: metric.of(scores)? })
     }
 
     /// Whether the run comes to the best model, and there is one.

@@ -51,7 +51,10 @@ impl<W: Write + Send> ParquetWriter<W> {
             let first = count.map(|name| column(name, Physical::INT64, None, Repetition::REQUIRED));
             let fields = first.into_iter().chain(texts).chain(rest).collect::<Result<Vec<_>>>()?;
             let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
-            let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .set_created_by("paceline".into())
+                .build();
             SerializedFileWriter::new(out, schema, Arc::new(properties))
         })();
         let writer = writer.map_err(std::io::Error::other)?;

@@ -7,7 +7,7 @@ use super::fit::whole_number;
 use super::rows::{Cell, Rows};
 use super::{Column, ColumnKind, Missing, Schema, SchemaTarget, Unknown};
 use crate::suggestion::Suggestion;
-use crate::{Error, ExampleShape, TargetShape};
+use crate::{Advice, Error, ExampleShape, TargetShape};
 
 /// Turns the rows of one file into examples, as a schema says.
 pub(crate) struct Decoder {
@@ -17,7 +17,7 @@ pub(crate) struct Decoder {
     missing: Missing,
     unknown: Unknown,
     /// Advice for a class that the schema lacks.
-    advice: &'static str,
+    advice: Advice,
     pub(crate) shape: ExampleShape,
 }
 
@@ -37,9 +37,6 @@ enum Target {
         fields: Vec<(usize, f64)>,
     },
 }
-
-/// The advice for a class that only held-out rows have.
-const HELD_OUT: &str = ", in the rows that this model learns from: set `data.stratified = true`, or name all classes in the source, as in `classes=a,b,c`";
 
 /// Rows that were decoded.
 #[derive(Clone, Debug)]
@@ -114,12 +111,12 @@ impl Decoder {
         };
         let shape = ExampleShape { features: vec![schema.width()], targets };
         let (missing, unknown) = (schema.missing, schema.unknown);
-        Ok(Self { columns, target, weight, missing, unknown, advice: "", shape })
+        Ok(Self { columns, target, weight, missing, unknown, advice: Advice::None, shape })
     }
 
     /// The decoder of a table whose schema was fitted to some of its rows: categories that only the others have are none of the names.
     pub(crate) fn with_held_out_rows(mut self) -> Self {
-        (self.unknown, self.advice) = (Unknown::Ignore, HELD_OUT);
+        (self.unknown, self.advice) = (Unknown::Ignore, Advice::HeldOut);
         self
     }
 
@@ -213,7 +210,7 @@ impl Decoder {
                     let place = places.get(text).copied();
                     if place.is_none() && cell != Cell::Missing {
                         if self.unknown == Unknown::Error {
-                            return Err(unknown(field, text, places, "; `unknown=ignore` takes it for none of them"));
+                            return Err(unknown(field, text, places, Advice::Ignore));
                         }
                         out.unknown += 1;
                     }
@@ -264,7 +261,7 @@ fn number_in(record: &StringRecord, field: usize, expected: &'static str) -> Res
     }
 }
 
-fn unknown(field: usize, text: &str, known: &HashMap<String, usize>, advice: &'static str) -> Bad {
+fn unknown(field: usize, text: &str, known: &HashMap<String, usize>, advice: Advice) -> Bad {
     let suggestion = Suggestion::nearest(text, known.keys().map(String::as_str));
     Bad { field, why: Why::Unknown { known: known.len() as u32, suggestion, advice } }
 }
@@ -278,7 +275,7 @@ struct Bad {
 enum Why {
     Missing,
     NotANumber(&'static str),
-    Unknown { known: u32, suggestion: Suggestion, advice: &'static str },
+    Unknown { known: u32, suggestion: Suggestion, advice: Advice },
 }
 
 impl Bad {
@@ -301,5 +298,5 @@ pub(crate) fn missing_value(rows: &Rows, field: usize, found: String, rule: Miss
         _ => ", which does not fill in labels and weights; `missing=drop` leaves such rows out",
     };
     let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[field].clone());
-    Error::MissingValue { path, line, column, found, rule: rule.to_string(), advice, all }
+    Error::MissingValue { path, line, column, found, rule, advice, all: all.into() }
 }

@@ -34,6 +34,17 @@ const RIGHT: f64 = 18.0;
 const BOTTOM: f64 = 44.0;
 /// A line of names above the curves.
 const NAMES: f64 = 20.0;
+/// The colour of a series: one of these, and from then on hues that are as far from each other as the golden angle makes them.
+fn colour(number: usize) -> String {
+    match COLOURS.get(number) {
+        Some(colour) => (*colour).to_owned(),
+        None => {
+            let hue = (number as f64 * 137.508) % 360.0;
+            format!("hsl({hue:.0},65%,{}%)", [35, 50][number % 2])
+        }
+    }
+}
+
 /// Colours that people with any eyes tell apart (Okabe and Ito 2008).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 /// More marks than these on an axis cannot be read.
@@ -88,7 +99,7 @@ fn draw_names(svg: &mut String, panel: &Panel, places: &[(f64, f64)], left: f64)
 }
 
 fn stroke(series: &Series) -> String {
-    let colour = COLOURS[series.colour % COLOURS.len()];
+    let colour = colour(series.colour);
     let dashes = if series.is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
     format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dashes}")
 }
@@ -179,7 +190,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, (left, top): (f64, f64), along: &
         }
         put(svg, format_args!("<path d=\"{line}\" {}/>", stroke(series)));
         // A curve of few places is seen by its places.
-        let colour = COLOURS[series.colour % COLOURS.len()];
+        let colour = colour(series.colour);
         for (x, y) in series.points.iter().filter(|(_, y)| y.is_finite() && series.points.len() <= 30) {
             let (x, y) = (x_of(*x), y_of(*y));
             put(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.6\" fill=\"{colour}\"/>"));

@@ -11,7 +11,7 @@ pub use curves::{Panel, Series, curves};
 fn begin(width: f64, height: f64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+         font-family=\"sans-serif\" font-size=\"12\">\n<!-- drawn by paceline -->\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     )
 }
 

@@ -36,6 +36,11 @@ impl Default for CheckpointOptions {
     }
 }
 
+/// So many minutes, or the longest time there is.
+pub(crate) fn duration_of(minutes: f64) -> Duration {
+    Duration::try_from_secs_f64(60.0 * minutes).unwrap_or(Duration::MAX)
+}
+
 impl CheckpointOptions {
     /// Fails with the setting that makes no sense.
     pub fn validate(&self) -> Result<(), Error> {
@@ -53,7 +58,7 @@ impl CheckpointOptions {
     }
 
     pub(crate) fn interval(&self) -> Option<Duration> {
-        self.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes))
+        self.minutes.map(duration_of)
     }
 }
 

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::duration_of;
 use super::metric::Metric;
 use crate::Error;
 
@@ -72,7 +73,7 @@ impl EarlyStopping {
 
     /// The time that is left.
     pub fn time_left(&self, trained: Duration) -> Option<Duration> {
-        self.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes).saturating_sub(trained))
+        self.minutes.map(|minutes| duration_of(minutes).saturating_sub(trained))
     }
 }
 

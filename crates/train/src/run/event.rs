@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{Scores, Traffic, TrainingStatistics};
+use crate::{Metric, Scores, Traffic, TrainingStatistics, figure};
 
 /// What a run tells. The last event of a run is always `finished` or `failed`.
 #[derive(Clone, Debug, Serialize)]
@@ -308,6 +309,9 @@ pub enum Event {
         /// Why it ended before its last epoch, by the rules of early stopping.
         #[serde(skip_serializing_if = "Option::is_none")]
         ended_early: Option<String>,
+        /// The epoch of the model, where early stopping keeps the best one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kept: Option<KeptEpoch>,
     },
     /// The run ended before it did what was asked.
     Failed {
@@ -316,4 +320,27 @@ pub enum Event {
         /// Whether `--resume` goes on where it ended.
         resumable: bool,
     },
+}
+
+/// The epoch whose model a run ends with, where early stopping keeps the best one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptEpoch {
+    /// Epochs that the model was trained for.
+    pub epoch: u64,
+    /// The metric that it is the best by.
+    pub metric: Metric,
+    /// Its value.
+    pub value: f64,
+}
+
+impl KeptEpoch {
+    /// The key of a model file.
+    pub(crate) const KEY: &str = "kept_epoch";
+}
+
+impl fmt::Display for KeptEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.metric == Metric::Score { "test loss" } else { self.metric.name() };
+        write!(f, "epoch {} ({name} {})", self.epoch, figure(self.value))
+    }
 }

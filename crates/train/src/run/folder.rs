@@ -63,22 +63,77 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// What tells that there is a run, a search, or a cross-validation.
-const TRACES: [&str; 3] = [super::MODEL, TRIALS, FOLDS];
+/// The record of a run on many machines, which its masters publish.
+const RECORD: &str = "record.json";
+/// The term of its newest master.
+const TERM: &str = "term";
 /// The trials of a search.
 pub(crate) const TRIALS: &str = "trials.jsonl";
 /// The figures of a cross-validation.
 pub(crate) const FOLDS: &str = "cross-validation.json";
 /// What a search leaves beside its trials, and a cross-validation beside its figures.
 const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
+/// What masters leave beside their record.
+const OF_MASTERS: [&str; 4] = [RECORD, TERM, "statistics.json", "statistics.html"];
 const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
 
-/// Fails if a run is there already, or what runs were tried for.
-pub(crate) fn expect_free(folder: &Path) -> Result<(), Error> {
-    let is_free = Checkpoints::all_in(folder).is_empty()
-        && parts(folder).is_empty()
-        && !TRACES.iter().any(|name| folder.join(name).exists());
-    if is_free { Ok(()) } else { Err(Error::RunExists { path: folder.to_owned() }) }
+/// What a folder holds that a new run, search or cross-validation would replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// A run of one process.
+    Run,
+    /// A run on many machines.
+    MasterRun,
+    /// The trials of a search.
+    Search,
+    /// The folds of a cross-validation.
+    Folds,
+}
+
+impl Holds {
+    /// What is in a folder; none if there is nothing of that kind.
+    pub fn of(folder: &Path) -> Option<Self> {
+        let has = |name: &str| folder.join(name).exists();
+        let parts = parts(folder);
+        let has_part = |prefix: &str| {
+            parts.iter().any(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
+        };
+        match () {
+            () if has(RECORD) || has(TERM) => Some(Self::MasterRun),
+            () if has(TRIALS) || has_part("trial-") => Some(Self::Search),
+            () if has(FOLDS) || has_part("fold-") => Some(Self::Folds),
+            () if has(super::MODEL) || has(LOG) || !Checkpoints::all_in(folder).is_empty() => Some(Self::Run),
+            () => None,
+        }
+    }
+
+    /// In words, with remedies.
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::Run => {
+                "a run already: `--resume` goes on with it, `--overwrite` replaces it, `--output` chooses another folder"
+            }
+            Self::MasterRun => {
+                "a run of `paceline master` already: `--output` chooses another folder, `--overwrite` replaces it"
+            }
+            Self::Search => {
+                "a search of `paceline tune` already: `--output` chooses another folder, `--overwrite` replaces it"
+            }
+            Self::Folds => "a cross-validation already: `--output` chooses another folder, `--overwrite` replaces it",
+        }
+    }
+}
+
+/// Fails if a folder holds a run, a search or folds, or a file that a new run would write and no run has written.
+pub fn expect_free(folder: &Path) -> Result<(), Error> {
+    if let Some(holds) = Holds::of(folder) {
+        return Err(Error::RunExists { path: folder.to_owned(), holds });
+    }
+    let names = journal::FILES.into_iter().chain(OF_SEARCH).chain(OF_FOLDS);
+    match names.map(|name| folder.join(name)).find(|path| path.exists()) {
+        None => Ok(()),
+        Some(path) => Err(Error::FileInTheWay { path }),
+    }
 }
 
 /// The folders of its folds and trials: those of that name in which there is a run.
@@ -103,6 +158,7 @@ pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     names.extend(journal::FILES.into_iter().filter(|_| has(LOG)));
     names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
     names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
+    names.extend(OF_MASTERS.into_iter().filter(|_| has(RECORD) || has(TERM)));
     let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());
     Checkpoints::all_in(folder).into_iter().chain(files).try_for_each(std::fs::remove_file).map_err(fail)?;
     parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)

@@ -214,6 +214,41 @@ pub fn read_epochs(folder: &Path) -> Option<(Vec<String>, Vec<Row>)> {
     Some((header[COLUMNS.len()..].iter().map(|name| (*name).to_owned()).collect(), rows))
 }
 
+/// How the newest run of a folder ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It did what was asked.
+    Finished,
+    /// It was asked to stop, and can go on.
+    Stopped,
+    /// It failed.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It is under way, or was killed.
+    None,
+}
+
+/// How the newest run of a folder ended, by its log; none without a log.
+pub fn read_end(folder: &Path) -> Option<End> {
+    let text = std::fs::read_to_string(folder.join(LOG)).ok()?;
+    let mut end = End::None;
+    for event in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        end = match event["event"].as_str() {
+            Some("finished") => End::Finished,
+            Some("paused") => End::Stopped,
+            // A run that stops as it was asked to is paused first.
+            Some("failed") if end != End::Stopped => {
+                End::Failed { error: event["error"].as_str().unwrap_or_default().to_owned() }
+            }
+            Some("started") => End::None,
+            _ => end,
+        };
+    }
+    Some(end)
+}
+
 /// The epochs that the log tells of.
 fn read_log(folder: &Path, metrics: &[Metric]) -> Vec<Row> {
     let text = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();

@@ -69,6 +69,11 @@ impl PhasedTrainer {
         self
     }
 
+    /// Fails if a phase needs more memory than this process can have.
+    pub fn expect_memory(&self) -> Result<(), Error> {
+        self.phases.iter().try_for_each(|(_, trainer)| trainer.expect_memory())
+    }
+
     /// What its first phase begins with.
     pub fn first_state(&self) -> State {
         self.phases[0].1.first_state()

@@ -178,8 +178,25 @@ impl Trainer {
 
     /// Tells what in the data was perhaps not meant so.
     pub fn warn(&self, listener: &mut dyn FnMut(&Event)) {
+        // Both parts of a source that is split say the same.
+        let mut said: Vec<&String> = Vec::new();
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
-            listener(&Event::Warning { message: message.clone() });
+            if !said.contains(&message) {
+                listener(&Event::Warning { message: message.clone() });
+                said.push(message);
+            }
+        }
+        if let (TargetShape::Classes { names }, 1) = (&self.train.shape().targets, self.network.outputs().count())
+            && let outputs @ 2.. = self.network.output().len()
+            && self.network.wants_targets()
+            && names.len() < outputs
+        {
+            let message = format!(
+                "the network has {outputs} outputs and the data {} classes: no example is of the others; `units = \"auto\"` makes one output \
+                 for each class",
+                names.len()
+            );
+            listener(&Event::Warning { message });
         }
         let is_standardised = self.begins.is_none()
             && self.options.target_normaliser.is_none()

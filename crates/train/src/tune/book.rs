@@ -102,8 +102,9 @@ impl Book {
         at.into_iter().map(|trial| trial.trial).collect()
     }
 
-    /// Every trial as far as it came, best first.
-    pub(super) fn ranked(&self, metric: Metric) -> Vec<Trial> {
+    /// Every trial as far as it came: those that came farthest first, and of these the best; a score after fewer epochs says nothing of
+    /// one after more.
+    pub(super) fn ranked(&self, metric: Metric, by_length: bool) -> Vec<Trial> {
         let mut last: BTreeMap<usize, &Trial> = BTreeMap::new();
         for trial in &self.trials {
             let known = last.entry(trial.trial).or_insert(trial);
@@ -112,7 +113,12 @@ impl Book {
             }
         }
         let mut all: Vec<Trial> = last.into_values().cloned().collect();
-        all.sort_by(|a, b| better(metric, a, b));
+        match by_length {
+            true => all.sort_by(|a, b| {
+                b.value.is_some().cmp(&a.value.is_some()).then(b.epochs.cmp(&a.epochs)).then(better(metric, a, b))
+            }),
+            false => all.sort_by(|a, b| better(metric, a, b)),
+        }
         all
     }
 }

@@ -47,6 +47,9 @@ pub struct Tuned {
     pub stopped: bool,
 }
 
+/// The trial that is the job as it is.
+const OWN: usize = 0;
+
 /// Of trials that are trained for a while so many go on.
 const ONE_OF: usize = 3;
 
@@ -126,6 +129,21 @@ impl Tuning {
         self.settings.iter().cloned().chain(own).collect()
     }
 
+    /// The settings that make the job the one that a trial has trained: its values, and how it was trained.
+    fn settings_as_trained(&self, trial: &Trial) -> Result<Vec<String>, Error> {
+        let mut settings = self.settings_of(trial.trial);
+        let job = self.parse(&settings)?;
+        if job.options.workers > 1 {
+            settings.push(format!("data.global_batch={}", job.options.step_examples()));
+        }
+        settings.push("train.workers=1".into());
+        settings.push("train.mode=\"solo\"".into());
+        if job.options.epochs != trial.epochs {
+            settings.push(format!("train.epochs={}", trial.epochs));
+        }
+        Ok(settings)
+    }
+
     /// Trains the trials that are missing, as many at a time as there are cores, and leaves in the folder: `trials.jsonl`, what is known of
     /// each; `best.toml`, the best job; `model.safetensors`, its model; and a folder for each trial.
     pub fn run(
@@ -139,7 +157,8 @@ impl Tuning {
         let heading = Heading { job: self.text.clone(), settings: self.settings.clone(), tune: self.config.clone() };
         let mut book = Book::open(folder, heading, found)?;
         let began = Instant::now();
-        let deadline = self.config.seconds.map(|seconds| began + Duration::from_secs_f64(seconds));
+        let limit = self.config.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let deadline = limit.and_then(|limit| began.checked_add(limit));
         // A stop of its own, so that the end of the time is told from a stop from outside.
         let over = Stop::default();
         for epochs in self.rungs() {
@@ -149,7 +168,10 @@ impl Tuning {
                 break;
             }
         }
-        let tuned = Tuned { trials: book.ranked(self.config.metric), stopped: stop.is_asked() };
+        let tuned = Tuned {
+            trials: book.ranked(self.config.metric, self.config.method == Method::Halving),
+            stopped: stop.is_asked(),
+        };
         if let Some(best) = tuned.trials.iter().find(|trial| trial.value.is_some()) {
             self.keep(best, folder)?;
         }
@@ -187,7 +209,12 @@ impl Tuning {
             },
             Some(ranked) => {
                 let kept = (ranked.len() / ONE_OF).max(1);
-                let listed = ranked.into_iter().take(kept).filter(|trial| !done(trial)).collect();
+                // The job as it is goes all the way: what it is compared with is trained as long.
+                let mut goes_on: Vec<usize> = ranked.iter().copied().take(kept).collect();
+                if ranked.contains(&OWN) && !goes_on.contains(&OWN) {
+                    goes_on.push(OWN);
+                }
+                let listed = goes_on.into_iter().filter(|trial| !done(trial)).collect();
                 let (config, met) = (&self.config, HashSet::new());
                 Trials { config, next: 0, listed: Some(listed), end: None, done: Vec::new(), met }
             }
@@ -307,10 +334,17 @@ impl Tuning {
             let path = path.to_owned();
             move |source| Error::Output { path, source }
         };
-        let text = laid_over(&self.text, self.is_json, &self.settings_of(best.trial))?;
+        let text = laid_over(&self.text, self.is_json, &self.settings_as_trained(best)?)?;
         let path = folder.join(if self.is_json { "best.json" } else { "best.toml" });
         let value = best.value.map_or("none".into(), |value| value.to_string());
-        let comment = format!("# Trial {} of `{}`: {} {value}\n\n", best.trial, self.name, self.config.metric.name());
+        let comment = format!(
+            "# Trial {} of `{}`: {} {value} after {} epochs on one core, as here; without `workers` and `mode` all cores train it, \
+             with other rounding.\n\n",
+            best.trial,
+            self.name,
+            self.config.metric.name(),
+            best.epochs
+        );
         let text = if self.is_json { text } else { comment + &text };
         std::fs::write(&path, text).map_err(fail(&path))?;
         let (from, to) = (folder_of(folder, best.trial).join(MODEL), folder.join(MODEL));
@@ -389,7 +423,7 @@ impl fmt::Display for Trial {
         let result = match (value, error) {
             (Some(value), _) => format!("{value:.5}"),
             (None, Some(error)) => format!("failed: {error}"),
-            (None, None) => "no number".into(),
+            (None, None) => "not finite".into(),
         };
         let values: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let values = if values.is_empty() { "the job as it is".into() } else { values.join(" ") };

@@ -1,0 +1,127 @@
+//! Files and memory that a command must not take: models, files of users, runs of another kind, more memory than there is.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::masters::{address, ended_well, left_well, master, worker};
+use crate::paceline::{command, run, tree};
+
+/// A folder with a model of one epoch of the digits in `run`.
+fn trained() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), &["train", "--output", "run", "--set", "train.epochs=1", "--events", "none"]).done();
+    folder
+}
+
+/// Fails unless a command is refused for this reason, and nothing changes.
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], parts: &[&str]) {
+    let before = tree(folder);
+    let said = run(folder, arguments);
+    assert!(said.status == Some(1) || said.status == Some(2), "{said:#?}");
+    said.refused(said.status.unwrap_or_default(), parts);
+    assert!(tree(folder) == before, "`{}` has changed a file", arguments.join(" "));
+}
+
+#[test]
+fn a_picture_replaces_pictures_of_its_kind_and_nothing_else() {
+    let folder = trained();
+    let at = folder.path();
+    let model = "run/model.safetensors";
+    fs::write(at.join("notes.svg"), "<svg>my own</svg>").expect("written");
+    for show in [
+        &["model", "show", model, "--svg", model][..],
+        &["model", "show", model, "--filters", model],
+        &["runs", "--svg", model, "run"],
+    ] {
+        refused(at, show, &[model]);
+    }
+    for show in [&["model", "show", model, "--svg", "notes.svg"][..], &["runs", "run", "--svg", "notes.svg"]] {
+        refused(at, show, &["`--svg notes.svg`", "--overwrite"]);
+    }
+    for _ in 0..2 {
+        run(at, &["model", "show", model, "--svg", "net.svg", "--filters", "net.png"]).done();
+        run(at, &["runs", "run", "--svg", "runs.svg"]).done();
+    }
+    run(at, &["runs", "run", "--svg", "notes.svg", "--overwrite"]).done();
+    assert!(!fs::read_to_string(at.join("notes.svg")).expect("a file").contains("my own"));
+}
+
+#[test]
+fn predictions_and_exports_replace_their_own_files_and_nothing_else() {
+    let folder = trained();
+    let at = folder.path();
+    fs::write(at.join("features.csv"), "name,phone\nme,123\n").expect("written");
+    let predict = ["predict", "run/model.safetensors", "--data", "digits:test", "--output"];
+    refused(at, &[&predict[..], &["features.csv"]].concat(), &["`--output features.csv`", "--overwrite"]);
+    for _ in 0..2 {
+        run(at, &[&predict[..], &["predictions.csv"]].concat()).done();
+    }
+    run(at, &[&predict[..], &["features.csv", "--overwrite"]].concat()).done();
+    fs::create_dir(at.join("out")).expect("a folder");
+    fs::write(at.join("out/features.idx"), "mine").expect("written");
+    refused(at, &["data", "export", "digits:test", "out"], &["features.idx", "--overwrite"]);
+    run(at, &["data", "export", "digits:test", "out", "--overwrite"]).done();
+}
+
+#[test]
+fn a_run_a_search_and_folds_leave_files_of_users_alone() {
+    for (name, arguments) in [
+        ("epochs.csv", &["train"][..]),
+        ("best.toml", &["tune", "--trials", "1"]),
+        ("out-of-fold.csv", &["train", "--cv", "2"]),
+        ("curves.svg", &["train", "--cv", "2"]),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("mine")).expect("a folder");
+        fs::write(folder.path().join("mine").join(name), "mine").expect("written");
+        let quick = ["--output", "mine", "--set", "train.epochs=1", "--events", "none"];
+        refused(folder.path(), &[arguments, &quick].concat(), &[name, "--overwrite"]);
+        run(folder.path(), &[arguments, &quick, &["--overwrite"]].concat()).done();
+    }
+}
+
+#[test]
+fn a_run_of_one_process_and_one_of_a_master_keep_out_of_each_others_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = master(folder.path(), &["--set", "train.epochs=1"]);
+    let worker = worker(folder.path(), &["--join", &address(&mut master)]);
+    ended_well(master, 1);
+    left_well(worker);
+    let train = ["train", "--output", "run", "--set", "train.epochs=1", "--events", "none"];
+    refused(folder.path(), &train, &["a run of `paceline master`", "--overwrite"]);
+    run(folder.path(), &[&train[..], &["--overwrite"]].concat()).done();
+    refused(
+        folder.path(),
+        &["master", "--output", "run", "--set", "train.epochs=1", "--events", "none"],
+        &["`run` holds a run already"],
+    );
+}
+
+#[test]
+fn a_closed_standard_error_stops_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, more) in [
+        ("train", &["train", "--set", "train.epochs=2"][..]),
+        ("cv", &["train", "--cv", "2", "--set", "train.epochs=1"]),
+        ("tune", &["tune", "--trials", "1", "--set", "train.epochs=1"]),
+        ("fail", &["train", "--set", "network.learning_rate=1e30", "--set", "network.updater=\"sgd\""]),
+    ] {
+        let mut command = command(folder.path(), more);
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        command.args(["--output", name]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+        let status = command.status().expect("it ends");
+        assert_eq!(status.code(), Some(if name == "fail" { 1 } else { 0 }), "{name}");
+    }
+}
+
+#[test]
+fn a_network_that_memory_cannot_hold_is_refused_with_both_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for more in [&[][..], &["--dry-run"]] {
+        let huge = ["train", "--set", "network.layers.0.dense.units=1000000000", "--events", "none"];
+        refused(folder.path(), &[&huge[..], more].concat(), &["needs at least", "GiB are available", "--force"]);
+    }
+}
