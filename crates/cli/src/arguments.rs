@@ -12,6 +12,8 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Write a job file for a table: label, task, missing values and layers guessed, with a comment for each guess
+    Init(Init),
     /// Train the network of a job file, or the built-in digits job
     Train(Train),
     /// Find a better job: train variants of one, several at a time, and compare them
@@ -57,6 +59,21 @@ pub(crate) enum Command {
 }
 
 #[derive(Args)]
+pub(crate) struct Init {
+    /// The table: `FILE.csv`, `FILE.tsv` or `FILE.jsonl`, packed by gzip or not, or a source such as `csv:FILE?delimiter=;`
+    pub data: String,
+    /// The column to learn [default: one called `label`, `target`, `class` or the like, or the last]
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// The job file to write [default: the name of the table, with `.toml`]
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace the job file
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct Train {
     /// The job file (TOML or JSON); without one, the built-in digits job, which needs no network
     pub job: Option<PathBuf>,
@@ -66,6 +83,18 @@ pub(crate) struct Train {
     /// How replicas stay together [default: the job's, or `sync` if there are several]
     #[arg(long)]
     pub mode: Option<Mode>,
+    /// Epochs to train: `--set train.epochs=N`
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u64>,
+    /// Examples that one worker takes in one step: `--set data.batch=N`
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// The learning rate of the updater: `--set network.learning_rate=X`
+    #[arg(long, value_name = "X")]
+    pub learning_rate: Option<f64>,
+    /// The seed of weights, order and splits: `--set network.seed=N`
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Where to compute
     #[arg(long, default_value = "cpu")]
     pub device: Device,

@@ -48,7 +48,9 @@ pub(crate) fn status(error: &anyhow::Error) -> Exit {
             train::Error::Job { .. }
             | train::Error::Setting { .. }
             | train::Error::Varied { .. }
-            | train::Error::BadSetting { .. },
+            | train::Error::BadSetting { .. }
+            | train::Error::Unsuitable { .. }
+            | train::Error::Folds { .. },
         ) => true,
         Some(train::Error::Network(inner)) => is_description(inner),
         Some(train::Error::Data(inner)) => is_specification(inner),
@@ -75,5 +77,8 @@ fn is_description(error: &nn::Error) -> bool {
 
 fn is_specification(error: &paceline::data::Error) -> bool {
     use paceline::data::Error;
-    matches!(error, Error::UnknownScheme { .. } | Error::UnknownName { .. } | Error::BadSetting { .. })
+    matches!(
+        error,
+        Error::UnknownScheme { .. } | Error::UnknownName { .. } | Error::BadSetting { .. } | Error::Unsuitable { .. }
+    )
 }

@@ -49,6 +49,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let done = match command {
+        Command::Init(arguments) => command::init::run(&arguments),
         Command::Train(arguments) => command::train::run(&arguments),
         Command::Tune(arguments) => command::tune::run(&arguments),
         Command::Runs(arguments) => command::runs::run(&arguments),

@@ -159,8 +159,8 @@ impl Division {
 /// The class of every example.
 fn classes(source: &dyn Source) -> Result<Vec<u32>, Error> {
     if !matches!(source.shape().targets, TargetShape::Classes { .. }) {
-        let expected = "set for data whose targets are classes".to_owned();
-        return Err(Error::BadSetting { setting: "data.stratified", expected, found: "set for other data".into() });
+        let message = "needs targets that are classes: leave it out for other data".into();
+        return Err(Error::Unsuitable { setting: "data.stratified", message });
     }
     let mut all = Vec::with_capacity(source.examples());
     for_each_piece(source, |batch| {

@@ -91,8 +91,16 @@ pub enum Error {
         /// The nearest of them.
         suggestion: Suggestion,
     },
+    /// A setting that does not suit the data.
+    #[error("`{setting}` {message}")]
+    Unsuitable {
+        /// The setting.
+        setting: &'static str,
+        /// Why, and the remedy.
+        message: String,
+    },
     /// A setting with a value that makes no sense.
-    #[error("`{setting}` is {found}, but must be {expected}")]
+    #[error("`{setting}`: expected {expected}, found {found}")]
     BadSetting {
         /// The setting.
         setting: &'static str,

@@ -52,10 +52,11 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
         failures.iter().find(|(_, failure)| matches!(failure, Failure::OtherSize(_)))
     {
         let (first, file) = (layout.size, files[*at].display());
-        let found =
-            format!("not set, and `{file}` has {wide} × {high} pixels, but others have {} × {}", first.0, first.1);
-        let expected = "set, with `height`, for images of different sizes".to_owned();
-        return Err(Error::BadSetting { setting: "width", expected, found });
+        let message = format!(
+            "and `height` are needed, since images differ in size: `{file}` has {wide} × {high} pixels, others have {} × {}",
+            first.0, first.1
+        );
+        return Err(Error::Unsuitable { setting: "width", message });
     }
     let mut notes = Notes { remarks: remark.into_iter().collect(), left_out: Vec::new() };
     if !failures.is_empty() {

@@ -32,7 +32,8 @@
 //! - [`Shuffle`], [`Loader`], [`Epoch`]: the order of an epoch, and its batches, read ahead by a thread.
 //! - [`fetch()`], [`cache_folder`]: datasets from the network, checked and kept.
 //! - [`fingerprint()`]: tells two sources of the same size apart.
-//! - [`inspect()`], [`export()`]: what a source holds, and the same for other tools.
+//! - [`inspect()`], [`export()`]: what a source holds, and the same for other tools. [`survey()`]: the columns of a table before
+//!   anything is decided about them.
 //! - [`Error`]: one enum, with a [`Suggestion`] where a name was misspelt.
 
 mod arrays;
@@ -90,5 +91,6 @@ pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};
 pub use suggestion::Suggestion;
 pub use table::{
-    Cells, Column, ColumnKind, Header, LabelType, Missing, Schema, SchemaTarget, TableOptions, Task, Unknown,
+    Cells, Column, ColumnKind, ColumnSurvey, Header, LabelType, Missing, Schema, SchemaTarget, TableOptions, Task,
+    Unknown, survey,
 };

@@ -58,15 +58,13 @@ impl Form {
         let has_label =
             |schema: &Schema| matches!(&schema.target, SchemaTarget::Classes { column, .. } if column == LABEL);
         let learned = trained.map(has_label);
-        let wrong = |expected: &str, found: &str| {
-            Err(Error::BadSetting { setting: "labels", expected: expected.to_owned(), found: found.to_owned() })
-        };
+        let wrong = |message: &str| Err(Error::Unsuitable { setting: "labels", message: message.to_owned() });
         match (learned, asked) {
             (Some(true), Some(false)) if wants_targets => {
-                return wrong("`yes` or left out, for a model that learned labels", "`no`");
+                return wrong("cannot be `no` for a model that learned labels: leave it out");
             }
             (Some(false), Some(true)) => {
-                return wrong("`no` or left out, for a model that learned no labels", "`yes`");
+                return wrong("cannot be `yes` for a model that learned no labels: leave it out");
             }
             _ => {}
         }
@@ -130,8 +128,8 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
     let longest = lines.iter().map(|line| line.text.chars().count()).max().unwrap_or(0);
     let Some(steps) = asked.length.or(known.map(|(_, steps)| steps)).or(Some(longest).filter(|steps| *steps <= MOST))
     else {
-        let expected = format!("set where a line has {longest} characters");
-        return Err(Error::BadSetting { setting: "length", expected, found: "not set".to_owned() });
+        let message = format!("is needed, since a line has {longest} characters: set how many of them count");
+        return Err(Error::Unsuitable { setting: "length", message });
     };
     // The next character needs one more.
     let most = steps.saturating_add(usize::from(!is_labelled));

@@ -84,8 +84,8 @@ impl LoaderOptions {
         }
         let Some(weights) = &self.class_weights else { return Ok(()) };
         let TargetShape::Classes { names } = &source.shape().targets else {
-            let (expected, found) = ("left out for data without classes".to_owned(), format!("{weights:?}"));
-            return Err(Error::BadSetting { setting: "class_weights", expected, found });
+            let message = "need targets that are classes: leave them out for other data".into();
+            return Err(Error::Unsuitable { setting: "class_weights", message });
         };
         let fits = weights.len() == names.len() && weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
         if !fits || weights.iter().all(|weight| *weight == 0.0) {
@@ -98,14 +98,20 @@ impl LoaderOptions {
 
 /// Fails with what keeps the steps of a source from being put together by length.
 pub fn check_by_length(source: &dyn Source, shuffle: bool) -> Result<(), Error> {
-    let expected = match &source.shape().features[..] {
-        _ if !shuffle => "left out with `data.shuffle = false`, which keeps the order of the data".into(),
-        _ if source.partitions().is_some() => "left out for partitions, each of which has an order of its own".into(),
-        _ if source.order() == Order::Sequential => "left out for data that is read from first to last".into(),
+    let message = match &source.shape().features[..] {
+        _ if !shuffle => {
+            "cannot hold beside `data.shuffle = false`, which keeps the order of the data: set one of them".into()
+        }
+        _ if source.partitions().is_some() => {
+            "cannot be used for partitions, each of which has an order of its own: leave it out".into()
+        }
+        _ if source.order() == Order::Sequential => {
+            "cannot be used for data that is read from first to last: leave it out".into()
+        }
         [_, _] => return Ok(()),
-        other => format!("left out for examples that are no sequences of rows: these are of the shape {other:?}"),
+        other => format!("is for sequences of rows, and these examples are of the shape {other:?}: leave it out"),
     };
-    Err(Error::BadSetting { setting: "data.by_length", expected, found: "true".into() })
+    Err(Error::Unsuitable { setting: "data.by_length", message })
 }
 
 /// Turns a source into batches, read ahead by a thread of its own.

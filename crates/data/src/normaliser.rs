@@ -98,21 +98,15 @@ impl Normaliser {
         if kind == NormaliserKind::None {
             return Ok(None);
         }
-        let bad = |expected: &str, found: &str| {
-            Err(Error::BadSetting {
-                setting: "data.target_normaliser",
-                expected: expected.to_owned(),
-                found: found.to_owned(),
-            })
-        };
+        let bad =
+            |message: &str| Err(Error::Unsuitable { setting: "data.target_normaliser", message: message.to_owned() });
         let TargetShape::Values { names } = &source.shape().targets else {
             return bad(
-                "left out for data whose targets are classes (`task=regression` takes whole numbers for numbers)",
-                "set",
+                "needs targets that are numbers: leave it out for classes, or take whole numbers for numbers with `task=regression`",
             );
         };
         if source.partitions().is_some() {
-            return bad("left out for partitions, whose notes say nothing of targets", "set");
+            return bad("cannot be used for partitions, whose notes say nothing of targets: leave it out");
         }
         let (all, steps) = (names.len(), steps.max(1));
         let mut columns = vec![Column::default(); all / steps];
@@ -135,7 +129,7 @@ impl Normaliser {
                 deviation: columns.iter().map(Column::deviation).collect(),
             },
             NormaliserKind::None | NormaliserKind::Image | NormaliserKind::Vgg16 => {
-                return bad("`min_max`, `standardise` or `none`", "a normaliser for images");
+                return bad("cannot be a normaliser for images: expected `min_max`, `standardise` or `none`");
             }
         };
         Ok(Some(normaliser.repeated(steps)))
@@ -315,9 +309,9 @@ fn expect_colours(features: &[usize]) -> Result<(), Error> {
     match features {
         [_, _, 3] => Ok(()),
         _ => {
-            let expected = "another, unless examples are images of red, green and blue".to_owned();
-            let found = format!("`vgg16` for features of shape {features:?}");
-            Err(Error::BadSetting { setting: "normaliser", expected, found })
+            let message =
+                format!("`vgg16` is for images of red, green and blue, and these examples have the shape {features:?}");
+            Err(Error::Unsuitable { setting: "normaliser", message })
         }
     }
 }
@@ -394,7 +388,7 @@ mod tests {
         let steps = Normaliser::fit_targets(NormaliserKind::MinMax, &source, 2).unwrap().unwrap();
         assert_eq!(steps, Normaliser::MinMax { minimum: vec![1.0; 2], range: vec![699.0; 2] });
         let refused = Normaliser::fit_targets(NormaliserKind::Image, &source, 1);
-        assert!(matches!(refused, Err(Error::BadSetting { setting: "data.target_normaliser", .. })));
+        assert!(matches!(refused, Err(Error::Unsuitable { setting: "data.target_normaliser", .. })));
     }
 
     #[test]

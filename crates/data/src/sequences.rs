@@ -253,8 +253,9 @@ impl Origin {
         let mut padded: Vec<f32> = Vec::new();
         let numbers = sequences.len().saturating_mul(steps).saturating_mul(features);
         if padded.try_reserve_exact(numbers).is_err() {
-            let expected = format!("less: {} sequences of so many steps do not fit the memory", sequences.len());
-            return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
+            let message =
+                format!("of {steps} are too many: {} sequences of that length do not fit the memory", sequences.len());
+            return Err(Error::Unsuitable { setting: "steps", message });
         }
         for sequence in &sequences {
             padded.extend_from_slice(&sequence.features);

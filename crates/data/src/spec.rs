@@ -90,8 +90,9 @@ impl Spec<'_> {
             (Some(examples), seed) => Ok(Some((examples as usize, seed.unwrap_or(0)))),
             (None, None) => Ok(None),
             (None, Some(seed)) => {
-                let expected = "`examples=N` beside it, which are drawn by it".into();
-                Err(Error::BadSetting { setting: "seed", expected, found: format!("`seed={seed}` alone") })
+                let message = "is for the examples that `examples=N` draws: set that, too, or leave it out".into();
+                let _ = seed;
+                Err(Error::Unsuitable { setting: "seed", message })
             }
         }
     }

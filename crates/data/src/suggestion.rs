@@ -8,7 +8,11 @@ impl Suggestion {
     /// The candidate nearest to `found`, unless even that is too far away to have been meant.
     pub fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
         let found = found.to_lowercase();
-        let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&found, &name.to_lowercase());
+        let likeness = |name: &str| match name.to_lowercase() {
+            // A beginning, such as `acc`, is a better hint than letters in common.
+            name if found.len() > 1 && name.starts_with(&found) && name != found => 0.99,
+            name => strsim::normalized_damerau_levenshtein(&found, &name),
+        };
         let best = candidates.into_iter().map(|name| (likeness(name), name)).max_by(|(a, _), (b, _)| a.total_cmp(b));
         // Below this the "nearest" name reads like a non sequitur.
         Self(best.filter(|(score, _)| *score >= 0.6).map(|(_, name)| name.to_owned()))

@@ -21,6 +21,7 @@ mod narrowing;
 mod options;
 mod rows;
 mod schema;
+mod survey;
 
 use blocks::{BlockTable, Cache};
 pub(crate) use decoder::Decoder;
@@ -31,6 +32,7 @@ pub(crate) use narrowing::remark_on_held_out;
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
 pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget};
+pub use survey::{ColumnSurvey, survey};
 
 /// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
 const BLOCK_ROWS: usize = 1024;

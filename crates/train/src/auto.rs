@@ -52,19 +52,24 @@ impl Auto {
         // Steps that have a class each, as characters of a text, have it as a number.
         let classes_of_steps = schema.and_then(Schema::class_names).map(<[String]>::len);
         let steps = if let [steps, _] = shape.features[..] { steps } else { 1 };
-        let bad = |setting, expected, found| Err(Error::BadSetting { setting, expected, found });
+        let bad = |setting, message: String| Err(Error::Unsuitable { setting, message });
         if let (true, [input]) = (self.input, &mut network.inputs[..]) {
             let Some(kind) = InputType::of_shape(&shape.features) else {
-                let expected = "the shape of an example, where data is not a row, a sequence, an image or a volume";
-                return bad("network.input", expected, format!("`auto` for {:?}", shape.features));
+                let message = format!(
+                    "cannot be `auto` for examples of shape {:?}, which are no rows, sequences, images or volumes: set it",
+                    shape.features
+                );
+                return bad("network.input", message);
             };
             input.kind = kind;
         }
         for index in &self.units {
             let count = match &shape.targets {
                 TargetShape::Classes { names } if names.len() < 2 => {
-                    let expected = "a number, where the data has only one class: there is nothing to tell apart";
-                    return bad("units", expected, "`auto`".into());
+                    return bad(
+                        "units",
+                        "cannot be `auto`: the data has only one class, and there is nothing to tell apart".into(),
+                    );
                 }
                 TargetShape::Classes { names } => names.len(),
                 TargetShape::Values { names } => match classes_of_steps {
@@ -73,8 +78,10 @@ impl Auto {
                     None => names.len(),
                 },
                 TargetShape::None => {
-                    let expected = "a number, where the data has no targets: name the label column";
-                    return bad("units", expected, "`auto`".into());
+                    return bad(
+                        "units",
+                        "cannot be `auto`: the data has no targets, name the label column or set a number".into(),
+                    );
                 }
             };
             if let LayerConfig::Output(output) = &mut network.layers[*index] {

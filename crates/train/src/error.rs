@@ -154,8 +154,16 @@ pub enum Error {
         /// The last good checkpoint, in words.
         checkpoint: String,
     },
+    /// A setting that does not suit the job.
+    #[error("`{setting}` {message}")]
+    Unsuitable {
+        /// The setting.
+        setting: &'static str,
+        /// Why, and the remedy.
+        message: String,
+    },
     /// A setting that makes no sense.
-    #[error("`{setting}` is {found}, but must be {expected}")]
+    #[error("`{setting}`: expected {expected}, found {found}")]
     BadSetting {
         /// The setting.
         setting: &'static str,
@@ -163,6 +171,12 @@ pub enum Error {
         expected: &'static str,
         /// What it is.
         found: String,
+    },
+    /// More folds than examples.
+    #[error("`--cv {message}")]
+    Folds {
+        /// The folds, and what would do.
+        message: String,
     },
     /// An update that cannot be shared.
     #[error(transparent)]

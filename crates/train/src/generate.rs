@@ -28,7 +28,7 @@ impl Default for GenerateOptions {
 impl SavedModel {
     /// Goes on with a text, character by character, and hands each to `each` as soon as it is there.
     pub fn generate(&self, options: &GenerateOptions, mut each: impl FnMut(char)) -> Result<(), Error> {
-        let wrong = |expected: &'static str, found: String| Error::BadSetting { setting: "generate", expected, found };
+        let wrong = |setting, message| Error::Unsuitable { setting, message };
         let network = &self.file.network;
         let names = self.schema.as_ref().and_then(Schema::class_names).unwrap_or_default();
         let characters: Vec<char> = names.iter().filter_map(|name| name.chars().next()).collect();
@@ -38,15 +38,19 @@ impl SavedModel {
             && !characters.is_empty()
             && network.output().channels() >= characters.len();
         if !is_text {
-            let expected = "a model that was trained on `text:`, and tells the next of its characters";
-            return Err(wrong(expected, format!("one that gives {} for {}", network.output(), network.input())));
+            let message = format!(
+                "needs a model that was trained on `text:` and predicts the next character; this one gives {} for {}",
+                network.output(),
+                network.input()
+            );
+            return Err(wrong("generate", message));
         }
         if !(options.temperature >= 0.0 && options.temperature.is_finite()) {
-            return Err(wrong("a temperature of 0 or more", options.temperature.to_string()));
+            return Err(wrong("--temperature", format!("must be 0 or more, found {}", options.temperature)));
         }
         let number = |character: char| {
             let found = characters.iter().position(|known| *known == character);
-            found.ok_or_else(|| wrong("characters of the text that the model was trained on", format!("{character:?}")))
+            found.ok_or_else(|| wrong("--text", format!("has {character:?}, which the training text lacks")))
         };
         let stream = Counted::new(options.seed, u64::MAX, 0, 0);
         let mut given: Vec<usize> = options.begin.chars().map(number).collect::<Result<_, _>>()?;

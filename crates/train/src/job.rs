@@ -346,7 +346,10 @@ impl Job {
             return Err(("data".into(), "test_share".into(), message));
         }
         self.options_of_process().check().map_err(|error| {
-            let setting = if let Error::BadSetting { setting, .. } = &error { setting } else { "train.mode" };
+            let setting = match &error {
+                Error::BadSetting { setting, .. } | Error::Unsuitable { setting, .. } => setting,
+                _ => "train.mode",
+            };
             let mut parts = setting.split('.').map(str::to_owned);
             (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), error.to_string())
         })
@@ -368,14 +371,14 @@ impl Job {
     pub fn cluster_trainer(&self, output: Option<PathBuf>, open_options: &OpenOptions) -> Result<Trainer, Error> {
         let mode = if self.options.mode == Mode::Solo { Mode::Sync } else { self.options.mode.clone() };
         if self.network.optimiser.searches() && mode == Mode::Sync {
-            let expected =
-                "`averaging` for a network whose `optimiser` searches: every worker searches over what it has";
-            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`sync`".into() });
+            let message = "cannot be `sync` on many machines for a network whose `optimiser` searches: with `averaging` every worker \
+                           searches over its own examples";
+            return Err(Error::Unsuitable { setting: "train.mode", message: message.into() });
         }
         if self.options.plateau.is_some() {
-            let expected = "left out on many machines, which go on while a state is judged: a schedule of the learning rate, \
-                            such as `cosine` or `step`, falls everywhere at the same step";
-            return Err(Error::BadSetting { setting: "train.plateau", expected, found: "set".into() });
+            let message = "cannot be used on many machines, which go on while a state is evaluated: a schedule of the learning rate, such \
+                           as `cosine` or `step`, falls everywhere at the same step";
+            return Err(Error::Unsuitable { setting: "train.plateau", message: message.into() });
         }
         self.trainer_of(TrainOptions { output, workers: 1, mode, ..self.options.clone() }, open_options)
     }
@@ -416,8 +419,8 @@ impl Job {
         let seed = self.options.seed;
         match train.groups() {
             Some(_) if self.data.stratified => {
-                let expected = "left out where the source has a `group`: both cannot hold at once";
-                Err(Error::BadSetting { setting: "data.stratified", expected, found: "true".into() })
+                let message = "cannot hold beside the `group` of the source: set one of them".into();
+                Err(Error::Unsuitable { setting: "data.stratified", message })
             }
             Some(groups) => Ok(Division::by_group(train, seed, groups)),
             None if self.data.stratified => Ok(Division::by_class(train, seed)?),

@@ -91,9 +91,9 @@ fn expect_offsets_to_cancel(trainer: &Trainer) -> Result<(), Error> {
     if !has_offsets || trainer.network.outputs().all(|output| is_of_differences(output.loss)) {
         return Ok(());
     }
-    let expected = "targets that 32 bits can tell apart, for a loss other than `mse`, `l2`, `mae` and `l1`: subtract a number near their \
-                    mean in the data";
-    Err(Error::BadSetting { setting: "data.train", expected, found: "a target column far from 0".into() })
+    let message = "has targets far from 0, which a loss other than `mse`, `l2`, `mae` and `l1` cannot learn with 32 bits: subtract a number \
+                   near their mean in the data";
+    Err(Error::Unsuitable { setting: "data.train", message: message.into() })
 }
 
 /// Where outputs are of the same kind as targets: one can be taken back as the other was brought.
@@ -115,8 +115,8 @@ fn fit_targets(trainer: &Trainer) -> Result<Option<Normaliser>, Error> {
     if let TargetShape::Values { names } = &source.shape().targets
         && !is_alike(names)
     {
-        let expected = "left out for a network with several ends, or one whose outputs are not what its targets are";
-        return Err(Error::BadSetting { setting: "data.target_normaliser", expected, found: "set".into() });
+        let message = "is for networks with one end whose outputs are of the kind of its targets: leave it out".into();
+        return Err(Error::Unsuitable { setting: "data.target_normaliser", message });
     }
     Ok(Normaliser::fit_targets(kind, source, network.output().steps().unwrap_or(1))?)
 }

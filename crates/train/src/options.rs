@@ -86,8 +86,10 @@ impl ClassWeights {
     /// The numbers, for these examples.
     pub(crate) fn settled(&self, source: &dyn Source) -> Result<Self, Error> {
         let bad = |found: &str| {
-            let expected = "numbers, where there are no classes to be counted here";
-            Err(Error::BadSetting { setting: "data.class_weights", expected, found: format!("`balanced` for {found}") })
+            let message = format!(
+                "cannot be `balanced` for {found}, whose classes cannot be counted here: give a number for each class"
+            );
+            Err(Error::Unsuitable { setting: "data.class_weights", message })
         };
         if matches!(self, Self::Each(_)) {
             return Ok(self.clone());

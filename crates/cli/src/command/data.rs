@@ -1,8 +1,10 @@
+use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Result;
 use paceline::data::{
-    ExportFormat, FetchOptions, OpenOptions, PartitionNote, describe, export, fetch, inspect, open, reads,
+    ColumnSurvey, ExportFormat, FetchOptions, OpenOptions, PartitionNote, describe, export, fetch, inspect, open,
+    reads, survey,
 };
 
 use super::{open_options, say};
@@ -24,7 +26,11 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
             say(&fetched.folder.display())?;
         }
         Data::Inspect { source, cache } => {
-            let source = open(source, &open_options(cache, false))?;
+            let options = open_options(cache, false);
+            if let Some(columns) = survey(source, &options)? {
+                say(&Columns(&columns))?;
+            }
+            let source = open(source, &options)?;
             say(&inspect(&*source)?)?;
             source.remarks().iter().for_each(|remark| emit!("warning: {remark}"));
         }
@@ -60,4 +66,34 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
         }
     }
     Ok(DONE)
+}
+
+/// The columns of a table, as they are in the file.
+struct Columns<'a>(&'a [ColumnSurvey]);
+
+impl fmt::Display for Columns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = self.0.iter().map(|column| column.name.chars().count()).max().unwrap_or(0).clamp(6, 40);
+        writeln!(
+            f,
+            "{:<wide$}  {:<6}  {:>9}  {:>9}  {:<20}  to look at",
+            "column", "kind", "missing", "distinct", "example"
+        )?;
+        for column in self.0 {
+            let short = |text: &str, most: usize| match text.char_indices().nth(most) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text.to_owned(),
+            };
+            let (name, example) = (short(&column.name, 39), short(&column.example, 19));
+            let ColumnSurvey { missing, distinct, .. } = column;
+            let warning = column.warning().unwrap_or_default();
+            writeln!(
+                f,
+                "{}",
+                format!("{name:<wide$}  {:<6}  {missing:>9}  {distinct:>9}  {example:<20}  {warning}", column.kind())
+                    .trim_end()
+            )?;
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod generate;
 mod helping;
+pub(crate) mod init;
 pub(crate) mod master;
 pub(crate) mod model;
 pub(crate) mod predict;

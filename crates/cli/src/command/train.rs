@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &arguments::Train) -> Result<Exit> {
 
 fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> {
     let mut settings = arguments.settings.clone();
+    settings.extend(shorthands(arguments));
     if let Some(mode) = arguments.mode {
         settings.push(format!("train.mode={}", mode.name()));
     }
@@ -75,6 +76,18 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         return Ok(INTERRUPTED);
     }
     Ok(DONE)
+}
+
+/// The settings that have an option of their own.
+fn shorthands(arguments: &arguments::Train) -> Vec<String> {
+    let arguments::Train { epochs, batch, learning_rate, seed, .. } = arguments;
+    let set = [
+        epochs.map(|epochs| format!("train.epochs={epochs}")),
+        batch.map(|batch| format!("data.batch={batch}")),
+        learning_rate.map(|rate| format!("network.learning_rate={rate:?}")),
+        seed.map(|seed| format!("network.seed={seed}")),
+    ];
+    set.into_iter().flatten().collect()
 }
 
 /// Trains and judges every fold.
@@ -165,6 +178,7 @@ fn same_command(arguments: &arguments::Train, output: &Path, more: &str) -> Stri
     words.extend(arguments.cv.map(|folds| format!("--cv {folds}")));
     words.extend(arguments.from.iter().map(|model| format!("--from {}", quoted(&model.display()))));
     words.extend(arguments.settings.iter().map(|setting| format!("--set {}", quoted(setting))));
+    words.extend(shorthands(arguments).iter().map(|setting| format!("--set {}", quoted(setting))));
     words.push(format!("--output {}", quoted(&output.display())));
     words.extend(arguments.cache.cache.iter().map(|cache| format!("--cache {}", quoted(&cache.display()))));
     words.extend(arguments.cache.offline.then(|| "--offline".into()));

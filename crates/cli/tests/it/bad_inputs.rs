@@ -160,7 +160,7 @@ fn a_misspelt_key_is_refused_with_its_line_and_the_nearest_key() {
         ("units = 3", "unit = 3", "`job.toml`, line 8: layer 0 (dense): unknown key `unit`; did you mean `units`?"),
         ("\"relu\"", "\"rleu\"", "line 8: layer 0 (dense): `activation`: unknown name `rleu`; did you mean `relu`?"),
         ("{ output", "{ ouptut", "line 9: layer 1 (ouptut): there is no such kind of layer; did you mean `output`?"),
-        ("batch = 2", "batch = 0", "`job.toml`, line 3: `data.batch` is 0, but must be at least 1"),
+        ("batch = 2", "batch = 0", "`job.toml`, line 3: `data.batch`: expected at least 1, found 0"),
         (
             "batch = 2",
             "batch = \"two\"",
@@ -210,10 +210,12 @@ fn a_bad_setting_is_refused_by_its_own_words() {
             "`--set network.layers.2.dense.units=3`: `2` is not one of the indices 0 to 1",
         ),
         ("data.batch.size=3", "`--set data.batch.size=3`: `size` cannot be looked up in 2"),
-        ("data.batch=0", "`--set data.batch=0`: `data.batch` is 0, but must be at least 1"),
+        ("train.early_stopping={ metric = \"acc\" }", "did you mean `accuracy`?"),
+        ("network.learning_rate=\"0.1\"", "expected a number or a name, found the text \"0.1\""),
+        ("data.batch=0", "`--set data.batch=0`: `data.batch`: expected at least 1, found 0"),
         (
             "train.prefetch=100000000000",
-            "`--set train.prefetch=100000000000`: `train.prefetch` is 100000000000, but must be at most",
+            "`--set train.prefetch=100000000000`: `train.prefetch`: expected at most 65,536, found 100000000000",
         ),
         ("train.epochs", "`--set train.epochs`: expected `path=value`"),
         ("train.mode=averging", "`--set train.mode=averging`: `train.mode`: unknown name `averging`"),

@@ -11,6 +11,7 @@ mod figures;
 mod graphs;
 mod guards;
 mod help;
+mod init;
 mod killed;
 mod many;
 #[path = "../support/masters.rs"]

@@ -59,8 +59,7 @@ impl ImageOptions {
             }
         }
         let alone = |setting, other: &str| {
-            let expected = format!("set where `{other}` is");
-            Err(Error::BadSetting { setting, expected, found: "not set".to_owned() })
+            Err(Error::Unsuitable { setting, message: format!("is needed beside `{other}`: set both, or neither") })
         };
         options.size = match (width, height) {
             (None, None) => None,
@@ -79,9 +78,11 @@ impl ImageOptions {
         if numbers <= MOST_NUMBERS {
             return Ok(());
         }
-        let expected = format!("set, as `height`, so that an image has at most {MOST_NUMBERS} numbers");
-        let found = format!("{width}, which with {height} and {} channels is {numbers}", self.channels);
-        Err(Error::BadSetting { setting: "width", expected, found })
+        let message = format!(
+            "of {width} is too much: with a height of {height} and {} channels an image has {numbers} numbers, and at most {MOST_NUMBERS} are taken",
+            self.channels
+        );
+        Err(Error::Unsuitable { setting: "width", message })
     }
 }
 

@@ -77,8 +77,8 @@ impl Decoder {
                 }
                 ColumnKind::Category { names } => Feature::Category { places: numbered(names) },
                 ColumnKind::Characters { .. } => {
-                    let (expected, found) = ("`lines:`, as in training".to_owned(), "a table".to_owned());
-                    return Err(Error::BadSetting { setting: "source", expected, found });
+                    let message = "is a table, and the model was trained on `lines:`".into();
+                    return Err(Error::Unsuitable { setting: "source", message });
                 }
             };
             columns.push((field, feature));

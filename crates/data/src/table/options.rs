@@ -170,8 +170,8 @@ impl TableOptions {
             }
         }
         if options.classes.is_some() && (options.label.len() != 1 || options.task == Some(Task::Regression)) {
-            let (expected, found) = ("used beside one `label` column of classes".to_owned(), "set".to_owned());
-            return Err(Error::BadSetting { setting: "classes", expected, found });
+            let message = "needs one `label` column of classes: leave it out, or name that column".into();
+            return Err(Error::Unsuitable { setting: "classes", message });
         }
         if options.label.len() > 1 && options.task == Some(Task::Classes) {
             let (expected, found) = ("one column when `task=classes`".to_owned(), options.label.join(","));

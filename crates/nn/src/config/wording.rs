@@ -23,6 +23,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let meant = ELSEWHERE.iter().find(|(other, _)| *other == name).map_or("", |(_, ours)| ours);
     let likeness = |known: &str| match known == meant {
         true => 1.0,
+        // A beginning, such as `acc`, is a better hint than letters in common.
+        false if name.len() > 1 && known.to_lowercase().starts_with(&name) => 0.99,
         false => strsim::normalized_damerau_levenshtein(&name, &known.to_lowercase()),
     };
     let scored = known.into_iter().map(|known| (likeness(known), known));
@@ -48,6 +50,10 @@ pub fn explain(message: &str, more: &[&str]) -> String {
                 format!("expected one of {}", known.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", "))
             }
         };
+        // A number in quotes where a number or a table of its own may stand.
+        if kind == "name" && found.parse::<f64>().is_ok() {
+            return format!("expected a number or a name, found the text \"{found}\": leave out the quotes");
+        }
         return format!("unknown {kind} `{found}`; {hint}");
     }
     for what in ["invalid type: ", "invalid value: ", "invalid length "] {

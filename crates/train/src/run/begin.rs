@@ -194,21 +194,22 @@ pub(crate) fn can_stop_early(trainer: &Trainer) -> Result<(), Error> {
     let test = trainer.test.as_ref().filter(|_| trainer.options.evaluate);
     if let Some(plateau) = &trainer.options.plateau {
         if test.is_none() {
-            let (expected, found) = ("used with test data that the model is judged on", "set without any".into());
-            return Err(Error::BadSetting { setting: "train.plateau", expected, found });
+            let message = "needs test data: set `data.test` or `data.test_share`".into();
+            return Err(Error::Unsuitable { setting: "train.plateau", message });
         }
         if trainer.network.config().optimiser.searches() {
-            let expected = "left out where the `optimiser` searches: it has no learning rate";
-            return Err(Error::BadSetting { setting: "train.plateau", expected, found: "set".into() });
+            let message =
+                "lowers learning rates, of which an `optimiser` that searches has none: leave one of both out".into();
+            return Err(Error::Unsuitable { setting: "train.plateau", message });
         }
         can_be_told(plateau.metric, "train.plateau.metric", trainer)?;
     }
     let Some(stopping) = &trainer.options.early_stopping else { return Ok(()) };
     if test.is_none() && stopping.needs_scores() {
-        let expected =
-            "used with test data that the model is judged on, or with `minutes` and `save_best = false` alone";
-        let found = "set without any".into();
-        return Err(Error::BadSetting { setting: "train.early_stopping", expected, found });
+        let message =
+            "needs test data: set `data.test` or `data.test_share`, or leave only `minutes` with `save_best = false`"
+                .into();
+        return Err(Error::Unsuitable { setting: "train.early_stopping", message });
     }
     can_be_told(stopping.metric, "train.early_stopping.metric", trainer)
 }

@@ -25,7 +25,7 @@ pub(crate) fn not_finite(
         let example = batch.indices[at / batch.width];
         format!("example {example} holds a feature that is not finite: clean the data")
     } else if progress.iteration == 0 && largest >= WILD {
-        format!("the largest parameter was {largest:.0} before the first step: set another `weight_init`")
+        format!("the largest parameter was {} before the first step: set another `weight_init`", scientific(largest))
     } else if largest.is_nan() || largest >= WILD {
         too_high(largest)
     } else if batch.features.iter().any(|x| x.abs() > WILD) {
@@ -74,8 +74,15 @@ fn largest_parameter(state: &State) -> f32 {
     parameters.fold(0.0, |top: f32, p| if p.is_nan() || top.is_nan() { f32::NAN } else { top.max(p.abs()) })
 }
 
+/// A number of any size in a few digits: `1e30`.
+fn scientific(number: f32) -> String {
+    let text = format!("{number:.2e}");
+    text.replacen(".00e", "e", 1)
+}
+
 fn too_high(largest: f32) -> String {
     format!(
-        "the largest parameter is {largest:.0}, so the learning rate is most likely too high: lower it, or clip gradients"
+        "the largest parameter is {}, so the learning rate is most likely too high: lower it, or clip gradients",
+        scientific(largest)
     )
 }

@@ -59,14 +59,15 @@ impl Trainer {
         };
         options.check()?;
         if network.config().optimiser.searches() && matches!(options.mode, Mode::Shared(_)) {
-            let expected = "`sync` or `averaging` for a network whose `optimiser` searches: it has no updates to share";
-            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
+            let message = "cannot be `shared` for a network whose `optimiser` searches, which has no updates to share: expected `sync` or \
+                           `averaging`";
+            return Err(Error::Unsuitable { setting: "train.mode", message: message.into() });
         }
         if matches!(options.mode, Mode::Shared(_))
             && network.segments().segments().iter().any(|s| !s.constraints.is_empty())
         {
-            let expected = "another one for a network with `constraints`, which hold for whole updates";
-            return Err(Error::BadSetting { setting: "train.mode", expected, found: "`shared`".into() });
+            let message = "cannot be `shared` for a network with `constraints`, which hold for whole updates: expected `sync` or `averaging`";
+            return Err(Error::Unsuitable { setting: "train.mode", message: message.into() });
         }
         if options.by_length {
             check_by_length(&*train, options.shuffle)?;

@@ -66,8 +66,8 @@ impl Tuning {
         config.check()?;
         let (train, test) = job.sources(&open_options)?;
         let Some(test) = test else {
-            let expected = "used for a job with test data: set `data.test`, or `data.test_share`";
-            return Err(Error::BadSetting { setting: "tune", expected, found: "a job without any".into() });
+            let message = "needs test data: set `data.test` or `data.test_share`".into();
+            return Err(Error::Unsuitable { setting: "tune", message });
         };
         let this = Self {
             text: text.to_owned(),
@@ -84,12 +84,12 @@ impl Tuning {
         let told = own.told_metrics();
         if !told.contains(&this.config.metric) {
             let known: Vec<&str> = told.iter().map(|metric| metric.name()).collect();
-            let found = format!(
-                "`{}`, but of this data only these are told: `{}`",
+            let message = format!(
+                "cannot be `{}`, which this data has not: expected one of `{}`",
                 this.config.metric.name(),
                 known.join("`, `")
             );
-            return Err(Error::BadSetting { setting: "tune.metric", expected: "one that is told", found });
+            return Err(Error::Unsuitable { setting: "tune.metric", message });
         }
         this.trainable(1).map_err(varied)?;
         for (key, choice) in &this.config.vary {

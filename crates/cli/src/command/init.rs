@@ -1,0 +1,156 @@
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use paceline::data::{ColumnSurvey, OpenOptions, survey};
+
+use super::open_options;
+use crate::arguments;
+use crate::failure::{DONE, Exit, Misuse};
+
+/// Names of columns that most tables mean to be learned.
+const LABELS: [&str; 8] = ["label", "target", "class", "y", "outcome", "species", "kind", "diagnosis"];
+/// Whole numbers of at most so many different values are classes.
+const MOST_CLASSES: usize = 10;
+/// Examples of a step.
+const BATCH: u64 = 32;
+/// Steps that a small network wants.
+const STEPS: u64 = 3000;
+
+pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
+    let arguments::Init { data, label, output, overwrite } = arguments;
+    let spec = specification(data)?;
+    let options = open_options(&arguments::Cache { cache: None, offline: true }, true);
+    let options = OpenOptions { targets: false, ..options };
+    let Some(columns) = survey(&spec, &options)? else {
+        return Err(Misuse(format!(
+            "`{data}` is no table: expected a file of comma-separated values or lines of JSON"
+        ))
+        .into());
+    };
+    let label = label_of(&columns, label.as_deref(), data)?;
+    let name = Path::new(data).file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned());
+    let output = output.clone().unwrap_or_else(|| format!("{name}.toml").into());
+    if output.exists() && !overwrite {
+        let message = format!(
+            "`{}` is there already: choose another name with `--output`, or add `--overwrite`",
+            output.display()
+        );
+        return Err(Misuse(message).into());
+    }
+    let job = job(&spec, &columns, label)?;
+    std::fs::write(&output, job).with_context(|| format!("cannot write `{}`", output.display()))?;
+    emit!("wrote `{}`; look at its comments, then train it: paceline train {}", output.display(), output.display());
+    Ok(DONE)
+}
+
+/// The source of a file by its name, or the source as it was given.
+fn specification(data: &str) -> Result<String> {
+    if data.starts_with("csv:") || data.starts_with("jsonl:") {
+        return Ok(data.to_owned());
+    }
+    let name = data.to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    match () {
+        () if name.ends_with(".csv") || name.ends_with(".tsv") => Ok(format!("csv:{data}")),
+        () if name.ends_with(".jsonl") => Ok(format!("jsonl:{data}")),
+        () => bail!(Misuse(format!(
+            "`{data}`: expected a table, `FILE.csv`, `FILE.tsv` or `FILE.jsonl`, or a source such as `csv:FILE`"
+        ))),
+    }
+}
+
+/// The place of the column to learn: the named one, one with a usual name, or the last.
+fn label_of(columns: &[ColumnSurvey], wanted: Option<&str>, data: &str) -> Result<usize> {
+    let place = |name: &str| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+    match wanted {
+        Some(name) => place(name).ok_or_else(|| {
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            Misuse(format!("`--label {name}`: `{data}` has the columns `{}`", names.join("`, `"))).into()
+        }),
+        None => Ok(LABELS.iter().find_map(|name| place(name)).unwrap_or(columns.len().saturating_sub(1))),
+    }
+}
+
+/// A value within a specification.
+fn encoded(value: &str) -> String {
+    value.replace('%', "%25").replace('&', "%26").replace(',', "%2C")
+}
+
+/// The job file, with a comment for each guess.
+fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
+    let target = &columns[label];
+    let rows = target.rows();
+    if rows == 0 || target.distinct < 2 {
+        return Err(Misuse(format!(
+            "the column `{}` has {} different values: name the column to learn with `--label`",
+            target.name, target.distinct
+        ))
+        .into());
+    }
+    let is_classes = target.is_text() || target.is_countable && target.distinct <= MOST_CLASSES;
+    let features = || columns.iter().enumerate().filter(|(at, _)| *at != label).map(|(_, column)| column);
+    let (mut dropped, mut comments): (Vec<&str>, String) = (Vec::new(), String::new());
+    for column in features() {
+        let values = column.numbers + column.texts;
+        // Another whole number in every row of a column that is called so is a key.
+        let name = column.name.to_lowercase();
+        let is_key = column.is_countable
+            && column.texts == 0
+            && column.distinct as u64 == values
+            && (name == "id" || name.ends_with("_id") || name.ends_with(" id") || name == "index" || name == "0");
+        let warning = column.warning().or_else(|| is_key.then(|| "is another number in every row, as keys are".into()));
+        if let Some(warning) = warning {
+            dropped.push(&column.name);
+            writeln!(comments, "# `{}` {warning}: left out.", column.name)?;
+        }
+    }
+    if dropped.len() == columns.len() - 1 {
+        return Err(Misuse("no column is left that a network could learn from: write a job file by hand".into()).into());
+    }
+    let lacks = |column: &&ColumnSurvey| column.missing > 0 && !dropped.contains(&column.name.as_str());
+    let lacking: Vec<String> =
+        features().filter(lacks).map(|column| format!("`{}` ({})", column.name, column.missing)).collect();
+    let between = if spec.contains('?') { '&' } else { '?' };
+    let mut source = format!("{spec}{between}label={}", encoded(&target.name));
+    if !is_classes {
+        source += "&task=regression";
+    }
+    if !dropped.is_empty() {
+        source += &format!("&drop={}", dropped.iter().map(|name| encoded(name)).collect::<Vec<_>>().join(","));
+    }
+    if target.missing > 0 {
+        source += "&missing=drop";
+        writeln!(comments, "# {} rows lack the label: rows that lack a value are left out.", target.missing)?;
+    } else if !lacking.is_empty() {
+        source += "&missing=mean";
+        writeln!(comments, "# Missing values become the mean of their column: {}.", lacking.join(", "))?;
+    }
+    if features().any(|column| column.is_text() && !dropped.contains(&column.name.as_str())) {
+        source += "&unknown=ignore";
+        comments += "# Texts are categories; one that training has not seen is none of them.\n";
+    }
+    let what = match is_classes {
+        true => format!("{} classes", target.distinct),
+        false => {
+            format!("a number from {} to {}", target.minimum.unwrap_or_default(), target.maximum.unwrap_or_default())
+        }
+    };
+    let epochs = (STEPS * BATCH / rows.max(1)).clamp(5, 200);
+    let stratified = if is_classes && rows / target.distinct as u64 >= 5 {
+        "stratified = true       # as many of each class in both parts\n"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "# {rows} rows; `{}` is learned: {what}.\n{comments}[data]\ntrain      = {}\n\
+         test_share = 0.2        # a fifth of the rows is held out, to evaluate on\n{stratified}batch      = {BATCH}\n\n\
+         [network]\nseed        = 1\ninput       = \"auto\"   # as many numbers as the columns give\n\
+         weight_init = \"relu\"\nl2          = 1e-4\nupdater     = {{ adam = {{ learning_rate = 0.002 }} }}\nlayers = [\n  \
+         {{ dense = {{ units = 64, activation = \"relu\" }} }},\n  {{ dense = {{ units = 32, activation = \"relu\" }} }},\n  \
+         {{ output = {{ units = \"auto\" }} }},  # {}\n]\n\n[train]\nepochs = {epochs}\n",
+        target.name,
+        toml::Value::String(source),
+        if is_classes { "softmax over the classes" } else { "a number, without an activation" },
+    ))
+}

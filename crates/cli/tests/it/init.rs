@@ -1,0 +1,59 @@
+//! From a table to predictions without an edit.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::paceline::{run, tree};
+
+/// Two hundred orders with all that real tables have: a key, empty cells, prices with signs, a constant column, categories.
+fn orders(folder: &Path) {
+    let mut table = String::from("order_id,age,price,city,shop,returned\n");
+    for row in 0..200 {
+        let age = if row % 9 == 0 { String::new() } else { (20 + row * 7 % 50).to_string() };
+        let (city, returned) = (["Bern", "Rome", ""][row % 3], if row * 7 % 50 > 25 { "yes" } else { "no" });
+        writeln!(table, "{},{age},${},{city},main,{returned}", 1000 + row, row % 13).expect("text");
+    }
+    fs::write(folder.join("orders.csv"), table).expect("written");
+}
+
+#[test]
+fn a_messy_table_becomes_a_job_that_trains_evaluates_and_predicts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    orders(at);
+    let said = run(at, &["init", "orders.csv"]).done();
+    assert!(said.errors.contains("paceline train orders.toml"), "{}", said.errors);
+    let job = fs::read_to_string(at.join("orders.toml")).expect("a job");
+    for part in [
+        "# 200 rows; `returned` is learned: 2 classes.",
+        "# `order_id` is another number in every row, as keys are: left out.",
+        "# `price` holds numbers such as `$0` that cannot be read as numbers: left out.",
+        "# `shop` has one value only: left out.",
+        "# Missing values become the mean of their column: `age` (23), `city` (66).",
+        "stratified = true",
+    ] {
+        assert!(job.contains(part), "`{part}` is not in {job}");
+    }
+    run(at, &["train", "orders.toml"]).done();
+    let judged = run(at, &["evaluate", "runs/orders/model.safetensors", "--data", "csv:orders.csv", "--json"]).done();
+    let judged: serde_json::Value = serde_json::from_str(&judged.output).expect("JSON");
+    assert!(judged["report"]["accuracy"].as_f64() > Some(0.8), "{judged}");
+    run(at, &["predict", "runs/orders/model.safetensors", "--data", "csv:orders.csv", "--output", "p.csv"]).done();
+    assert_eq!(fs::read_to_string(at.join("p.csv")).expect("predictions").lines().count(), 201);
+    let before = tree(at);
+    run(at, &["init", "orders.csv"]).refused(2, &["`orders.toml` is there already", "--overwrite"]);
+    run(at, &["init", "orders.csv", "--label", "retruned"]).refused(2, &["--label retruned", "`returned`"]);
+    run(at, &["init", "orders.csv", "--label", "shop", "--output", "x.toml"])
+        .refused(2, &["`shop` has 1 different values"]);
+    run(at, &["init", "notes.txt"]).refused(2, &["expected a table"]);
+    assert!(tree(at) == before);
+    run(at, &["init", "orders.csv", "--label", "age", "--output", "age.toml"]).done();
+    let job = fs::read_to_string(at.join("age.toml")).expect("a job");
+    assert!(job.contains("task=regression") && job.contains("missing=drop"), "{job}");
+    run(at, &["train", "age.toml", "--epochs", "2", "--batch", "16", "--learning-rate", "0.01", "--seed", "5"]).done();
+    let shown = run(at, &["data", "inspect", "csv:orders.csv?label=returned&missing=mean"]).done().output;
+    for part in ["age", "number", "23", "holds numbers such as `$0`", "has one value only"] {
+        assert!(shown.contains(part), "`{part}` is not in {shown}");
+    }
+}

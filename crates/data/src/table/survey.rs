@@ -1,0 +1,121 @@
+//! The columns of a table, before anything is decided about them.
+
+use std::collections::BTreeSet;
+
+use super::narrowing::looks_like_a_number;
+use super::{Cell, Cells};
+use crate::{Error, OpenOptions, cells};
+
+/// Distinct values that are counted; more are as good as all different.
+const MOST_DISTINCT: usize = 10_000;
+
+/// What one column of a table holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ColumnSurvey {
+    /// Its name in the header, or its place from 0.
+    pub name: String,
+    /// Cells that are numbers.
+    pub numbers: u64,
+    /// Cells that are texts.
+    pub texts: u64,
+    /// Texts that people would read as numbers, such as `$12`.
+    pub numeric_texts: u64,
+    /// Cells without a value.
+    pub missing: u64,
+    /// Distinct values, up to 10,000.
+    pub distinct: usize,
+    /// True if every number is whole and not negative.
+    pub is_countable: bool,
+    /// The smallest number.
+    pub minimum: Option<f64>,
+    /// The mean of all numbers.
+    pub mean: Option<f64>,
+    /// The largest number.
+    pub maximum: Option<f64>,
+    /// The first value.
+    pub example: String,
+}
+
+impl ColumnSurvey {
+    /// Rows of the table.
+    pub fn rows(&self) -> u64 {
+        self.numbers + self.texts + self.missing
+    }
+
+    /// True if most values are texts: the column is a category.
+    pub fn is_text(&self) -> bool {
+        self.texts > 0 && self.texts >= self.numbers
+    }
+
+    /// `number`, `text` or `empty`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            _ if self.is_text() => "text",
+            Self { numbers: 0, .. } => "empty",
+            _ => "number",
+        }
+    }
+
+    /// What a reader should look at, if there is anything.
+    pub fn warning(&self) -> Option<String> {
+        let values = self.numbers + self.texts;
+        match self {
+            _ if values == 0 => Some("has no value".into()),
+            _ if self.distinct == 1 => Some("has one value only".into()),
+            _ if self.is_text() && 2 * self.numeric_texts > self.texts => {
+                Some(format!("holds numbers such as `{}` that cannot be read as numbers", self.example))
+            }
+            _ if self.is_text() && self.distinct as u64 == values && values > 20 => {
+                Some("has another text in every row, as names and keys have".into())
+            }
+            _ if self.is_text() && self.distinct > 100 => Some("has very many different texts".into()),
+            _ if !self.is_text() && self.texts > 0 => Some(format!("has {} texts among its numbers", self.texts)),
+            _ => None,
+        }
+    }
+}
+
+/// The columns of `csv:` or `jsonl:`; none for other sources.
+pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurvey>>, Error> {
+    let Some(mut cells) = cells(spec, options)? else { return Ok(None) };
+    let mut columns: Vec<(ColumnSurvey, BTreeSet<String>, f64)> = Cells::names(&cells)
+        .iter()
+        .map(|name| {
+            let column = ColumnSurvey { name: name.clone(), is_countable: true, ..ColumnSurvey::default() };
+            (column, BTreeSet::new(), 0.0)
+        })
+        .collect();
+    let places: Vec<usize> = (0..columns.len()).collect();
+    while let Some(row) = cells.next_row(&places)? {
+        for ((column, distinct, sum), text) in columns.iter_mut().zip(row) {
+            match Cell::of(&text) {
+                Cell::Missing => {
+                    column.missing += 1;
+                    continue;
+                }
+                Cell::Number(number) => {
+                    column.numbers += 1;
+                    column.is_countable &= number >= 0.0 && number.fract() == 0.0;
+                    column.minimum = Some(column.minimum.map_or(number, |least| least.min(number)));
+                    column.maximum = Some(column.maximum.map_or(number, |most| most.max(number)));
+                    *sum += number;
+                }
+                Cell::Text(text) => {
+                    column.texts += 1;
+                    column.numeric_texts += u64::from(looks_like_a_number(text));
+                }
+            }
+            if column.example.is_empty() {
+                column.example.clone_from(&text);
+            }
+            if distinct.len() < MOST_DISTINCT {
+                distinct.insert(text);
+            }
+        }
+    }
+    let finish = |(column, distinct, sum): (ColumnSurvey, BTreeSet<String>, f64)| {
+        let mean = (column.numbers > 0).then(|| sum / column.numbers as f64);
+        ColumnSurvey { distinct: distinct.len(), mean, ..column }
+    };
+    Ok(Some(columns.into_iter().map(finish).collect()))
+}
