@@ -12,6 +12,7 @@ mod images;
 mod json_lines;
 mod lines;
 mod loader;
+mod messages;
 mod sequences;
 #[cfg(feature = "shards")]
 mod shards;

@@ -8,6 +8,7 @@ mod earlier_models;
 mod early_stopping;
 mod inference;
 mod job;
+mod messages;
 mod pretraining;
 mod replica;
 mod resume;
