@@ -2,11 +2,11 @@
 
 use paceline::{data, nn, train};
 use paceline_cluster::ClusterError;
-use pyo3::exceptions::PyException;
-use pyo3::{PyErr, create_exception};
+use pyo3::{PyErr, import_exception};
 
-create_exception!(paceline, Error, PyException, "Something went wrong; the message says what, where and what to do.");
-create_exception!(paceline, SettingError, Error, "A setting, a description or a name cannot be understood.");
+// Classes of Python: `SettingError` has two bases.
+import_exception!(paceline.errors, Error);
+import_exception!(paceline.errors, SettingError);
 
 pub(crate) fn of_train(error: train::Error) -> PyErr {
     use train::Error as E;

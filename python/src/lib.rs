@@ -3,7 +3,8 @@
 //! # Layout
 //!
 //! - `source`: data, from arrays or by its specification.
-//! - `arrow`: columns of Arrow, read where they lie.
+//! - `arrow`: columns of Arrow, read where they lie. `numbers`: arrays and columns, narrowed to 32 bits.
+//! - `view`: a source as data of another schema; a source that can be interrupted.
 //! - `network`: descriptions of networks.
 //! - `run`: training, a master or a worker on a thread of its own; nothing of it takes the lock of the interpreter.
 //! - `model`: what came out of it.
@@ -14,10 +15,12 @@ mod arrow;
 mod failure;
 mod model;
 mod network;
+mod numbers;
 mod process;
 mod run;
 mod source;
 mod statistics;
+mod view;
 
 use std::ffi::OsString;
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from paceline._native import SettingError
+from paceline.errors import SettingError
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline._native import Error, SettingError
+from paceline.errors import Error, SettingError
 from paceline.cluster import Worker
 from paceline.cores import cores
 from paceline.data import Data

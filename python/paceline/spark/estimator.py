@@ -20,7 +20,7 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultP
 from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import SparkSession
 
-from paceline._native import SettingError
+from paceline.errors import SettingError
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions

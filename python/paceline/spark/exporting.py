@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline._native import Error, SettingError
+from paceline.errors import Error, SettingError
 from paceline.spark import sessions, stores
 from paceline.spark.columns import Columns, query
 

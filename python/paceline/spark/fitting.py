@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paceline._native import Error
+from paceline.errors import Error
 from paceline.cluster import Master
 from paceline.data import Data
 from paceline.events import Callback, Event, Kept

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from paceline._native import SettingError
+from paceline.errors import SettingError
 
 Approach = Literal["export", "direct"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline._native import Error, SettingError
+from paceline.errors import Error, SettingError
 from paceline.events import Callback, Event
 from paceline.model import Model, Scores
 from paceline.network import Network

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paceline import _native
-from paceline._native import SettingError
+from paceline.errors import SettingError
 from paceline.data import Data
 from paceline.model import Model, Scores
 from paceline.network import Network
