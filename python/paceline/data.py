@@ -480,7 +480,7 @@ def _arrow_rows(columns: list[_native.ArrowColumn], shape: Sequence[int] | None)
                 f"column `{column.name}` holds texts: features are numbers, or lists of numbers; a column of 0 and 1 for each text is one way"
             )
     widths = [column.width or 1 for column in columns]
-    names: list[str] | None = []
+    names: list[str] = []
     for column, width in zip(columns, widths, strict=True):
         names.extend([column.name] if width == 1 else [f"{column.name}.{place}" for place in range(width)])
     whole = (sum(widths),) if shape is None else tuple(int(size) for size in shape)

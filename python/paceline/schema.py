@@ -62,11 +62,7 @@ class Schema:
 
     def with_target_of(self, other: Schema) -> Schema:
         """The columns of this one, and what is to be predicted of another."""
-        tree = {**self.tree, **{key: other.tree[key] for key in ("target", "labels") if key in other.tree}}
-        if "labels" not in other.tree:
-            tree.pop("labels", None)
-        if "target" not in other.tree:
-            tree["target"] = "none"
+        tree: dict[str, Any] = {**self.tree, "target": other.tree.get("target", "none"), "labels": other.label_type}
         return Schema(json.dumps(tree))
 
     def without_target_shifts(self) -> Schema:

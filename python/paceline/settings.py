@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.errors import SettingError
 
-Mode: TypeAlias = Literal["sync", "averaging", "shared"] | Mapping[Literal["sync", "averaging", "shared"], Mapping[str, Any]]
+Mode: TypeAlias = Literal["sync", "averaging", "shared", "solo"] | Mapping[str, Any]
 NormaliserName: TypeAlias = Literal["none", "standardise", "min_max", "image", "vgg16"]
 TargetNormaliserName: TypeAlias = Literal["none", "standardise", "min_max"]
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.data import Task
 from paceline.errors import Error, SettingError
 from paceline.events import Callback, Event
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress
+from paceline.settings import NormaliserName, TargetNormaliserName
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame, fit_partitions
@@ -37,10 +39,12 @@ class SparkNetwork:
         features: str | Sequence[str] = "features",
         label: str | Sequence[str] | None = "label",
         weight: str | None = None,
-        task: str = "classes",
-        normaliser: str = "none",
-        target_normaliser: str = "none",
+        task: Task = "classes",
+        normaliser: NormaliserName = "none",
+        target_normaliser: TargetNormaliserName = "none",
     ) -> None:
+        if not hasattr(spark, "createDataFrame") or not hasattr(spark, "read"):
+            raise SettingError(f"expected the `SparkSession` as first argument, found {type(spark).__name__}: `SparkSession.builder.getOrCreate()`")
         if task not in ("classes", "regression"):
             raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
         self.spark, self.training_master = spark, training_master
