@@ -185,7 +185,7 @@ class Trainer:
         else:
             data = as_data(train, task=task, input=network.input)
             if begins is not None and begins.tree.get("columns"):
-                # What the model has learned of its columns holds for these; what it has learned to predict may not.
+                # The columns and offsets of the model hold for this data; its targets may be others.
                 data = data.matched(begins.with_target_of(data.schema))
         if network.wants_targets and data._source.classes is None and data._source.values is None:
             raise SettingError("the data has nothing to learn from: pass `(X, y)`, features and targets")

@@ -184,7 +184,7 @@ pub(crate) struct ArrowColumn {
     /// Whether its numbers are bytes, as pixels are.
     #[pyo3(get)]
     is_bytes: bool,
-    /// Whether its numbers are truth values.
+    /// True if its numbers are truth values.
     #[pyo3(get)]
     is_bool: bool,
     of: Option<Number>,

@@ -38,7 +38,7 @@ impl Network {
         self.network.input().len()
     }
 
-    /// Whether it learns from targets.
+    /// True if training needs targets.
     #[getter]
     fn wants_targets(&self) -> bool {
         self.network.wants_targets()

@@ -215,7 +215,7 @@ impl Numbers<'_> {
     }
 }
 
-/// What is subtracted from a column before it is rounded.
+/// The offset subtracted from a column before rounding.
 pub(crate) fn shift_of(column: &Column) -> f64 {
     match &column.kind {
         ColumnKind::Number { shift, .. } => *shift,

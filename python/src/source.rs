@@ -113,7 +113,7 @@ impl Source {
         Ok(Self { inner: Arc::new(made?) })
     }
 
-    /// What `state` has given, as data.
+    /// Data from its examples and its `state`.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "all that a source has")]
     fn of_state(
@@ -144,7 +144,7 @@ impl Source {
         Ok(Self { inner: Arc::new(made.map_err(|error| of_data(&error))?.suits(normaliser)) })
     }
 
-    /// What beside its examples makes this data: its shape, schema and normaliser as JSON.
+    /// Shape, schema and normaliser as JSON: the state of this data beside its examples.
     fn state(&self) -> (String, Option<String>, String) {
         let (shape, normaliser) = (self.inner.shape(), self.inner.default_normaliser());
         let written = "names and numbers can be written";
@@ -273,7 +273,7 @@ fn columns_of(numbers: &Numbers<'_>, shape: &[usize], names: Option<Vec<String>>
     if is_named || columns.iter().any(|column| shift_of(column) != 0.0) { columns } else { Vec::new() }
 }
 
-/// What is subtracted from each target.
+/// The offset subtracted from each target column.
 fn target_shifts(
     wanted: &Numbers<'_>,
     names: &[String],

@@ -18,11 +18,11 @@ struct Matched {
     schema: Schema,
     /// For every feature of a row, its place in a row of `source`; none where the order is the same.
     order: Option<Vec<usize>>,
-    /// What is added to every feature; empty: nothing.
+    /// The number added to each feature; empty: nothing.
     deltas: Vec<f64>,
     /// For every class of `source`, its number here; none where the classes are the same.
     classes: Option<Vec<u32>>,
-    /// What is added to every target; empty: nothing.
+    /// The number added to each target; empty: nothing.
     target_deltas: Vec<f64>,
 }
 
