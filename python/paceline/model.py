@@ -105,6 +105,10 @@ class Model:
         """Columns, classes and offsets of the data that it was trained on."""
         return Schema(self._native.schema)
 
+    def with_schema(self, schema: Schema) -> Model:
+        """The same model with the columns, offsets and labels of another schema."""
+        return Model(self._native.with_schema(schema.text or "{}"))
+
     @property
     def columns(self) -> list[str] | None:
         """The names of the columns that it was trained on; none for arrays without names."""

@@ -65,6 +65,28 @@ class Schema:
         tree: dict[str, Any] = {**self.tree, "target": other.tree.get("target", "none"), "labels": other.label_type}
         return Schema(json.dumps(tree))
 
+    def with_columns(
+        self, names: list[str], shifts: NDArray[np.float64] | None, target_shifts: NDArray[np.float64] | None, label_type: str
+    ) -> Schema:
+        """Columns of numbers, offsets and the type of labels, for data that was exported without them."""
+        offsets = np.zeros(len(names)) if shifts is None else shifts
+        columns = [
+            {"name": name, "kind": {"number": {"mean": float(shift), "shift": float(shift)}}}
+            for name, shift in zip(names, offsets, strict=True)
+        ]
+        target = self.tree.get("target", "none")
+        if target_shifts is not None and isinstance(target, dict) and "values" in target:
+            target = {"values": {**target["values"], "shifts": [float(shift) for shift in target_shifts]}}
+        whole = {"weight": None, "missing": "error", **self.tree, "columns": columns, "target": target, "labels": label_type}
+        return Schema(json.dumps(whole))
+
+    def without_shifts(self) -> Schema:
+        """The same for numbers whose offsets are subtracted already."""
+        tree = {**self.tree, "columns": []}
+        if isinstance(tree.get("target"), dict) and "values" in tree["target"]:
+            tree["target"] = {"values": {key: value for key, value in tree["target"]["values"].items() if key != "shifts"}}
+        return Schema(json.dumps(tree))
+
     def without_target_shifts(self) -> Schema:
         values = {key: value for key, value in self.tree["target"]["values"].items() if key != "shifts"}
         return Schema(json.dumps({**self.tree, "target": {"values": values}}))
@@ -78,7 +100,7 @@ def labels_of(names: list[str], label_type: str) -> NDArray[Any]:
         case "float":
             return np.asarray([float(name) for name in names])
         case "boolean":
-            return np.asarray([name == "True" for name in names])
+            return np.asarray([name in ("True", "1") for name in names])
         case _:
             return np.asarray(names)
 

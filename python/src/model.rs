@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::failure::{Error, SettingError, of_network, of_train};
-use crate::source::{Source, read_label_type};
+use crate::source::{Source, read_schema};
 use crate::view::Interruptible;
 
 /// A trained model.
@@ -135,12 +135,10 @@ impl Model {
         self.schema.as_ref().map(to_json)
     }
 
-    /// The same model, whose class labels have this type.
-    fn with_label_type(&self, label_type: &str) -> PyResult<Self> {
-        let labels = read_label_type(label_type)?;
-        let schema = Schema { labels, ..self.schema.clone().unwrap_or_default() };
+    /// The same model with another schema, where a program knows more of the columns and labels than the data did.
+    fn with_schema(&self, schema: &str) -> PyResult<Self> {
         let mut file = self.file.clone();
-        file.extra.insert("schema".into(), to_json(&schema));
+        file.extra.insert("schema".into(), to_json(&read_schema(schema)?));
         Self::new(file)
     }
 

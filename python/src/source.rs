@@ -316,7 +316,7 @@ pub(crate) fn read_schema(text: &str) -> PyResult<Schema> {
 }
 
 /// A type of labels by its name in a schema.
-pub(crate) fn read_label_type(name: &str) -> PyResult<LabelType> {
+fn read_label_type(name: &str) -> PyResult<LabelType> {
     match name {
         "text" => Ok(LabelType::Text),
         "integer" => Ok(LabelType::Integer),
