@@ -89,6 +89,9 @@ class Columns:
 
         kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
         numbers = () if is_classes else self.label
+        for name in numbers:
+            if kinds[name] == "string":
+                raise SettingError(f"the column `{name}` holds texts: a regressor predicts numbers, a classifier tells texts apart")
         if all(_is_narrow(kinds[name]) for name in (*self.features, *numbers)):
             return self
         label = F.concat(*[_array(name, kinds[name], "double") for name in numbers]) if numbers else F.array()
