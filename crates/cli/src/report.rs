@@ -265,6 +265,7 @@ fn line(event: &Event, epochs: u64) -> String {
             let lines: Vec<String> = taken.chain(fresh).chain(unused).collect();
             format!("what the network begins with:\n{}", lines.join("\n"))
         }
+        Event::Note { message } => message.clone(),
         Event::Warning { message } => format!("warning: {message}"),
         Event::RatesLowered { epoch, factor } => {
             format!("epoch {epoch}: nothing has improved; learning rates are {factor} of what they would be")

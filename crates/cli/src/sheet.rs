@@ -36,6 +36,14 @@ impl Format {
     }
 }
 
+/// The numbers of a row.
+#[derive(Clone, Copy)]
+pub(crate) enum Numbers<'a> {
+    Narrow(&'a [f32]),
+    /// Numbers that 32 bits cannot tell apart.
+    Wide(&'a [f64]),
+}
+
 /// A table under way.
 pub(crate) enum Sheet<'a> {
     /// With the rows so far, if they are counted.
@@ -46,12 +54,14 @@ pub(crate) enum Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     /// A table whose first column counts its rows, if it has a name, whose next ones are text, and whose others are numbers.
+    #[cfg_attr(not(feature = "shards"), expect(unused_variables, reason = "text has as many digits as it needs"))]
     pub(crate) fn new(
         format: Format,
         out: &'a mut (dyn Write + Send),
         count: Option<&str>,
         text: &[String],
         numbers: &[String],
+        is_wide: bool,
     ) -> Result<Self> {
         match format {
             Format::Csv => {
@@ -61,14 +71,14 @@ impl<'a> Sheet<'a> {
             }
             #[cfg(feature = "shards")]
             Format::Parquet => {
-                let writer = paceline::data::ParquetWriter::new(out, count, text, numbers)?;
+                let writer = paceline::data::ParquetWriter::new(out, count, text, numbers, is_wide)?;
                 Ok(Self::Parquet(Box::new(writer)))
             }
         }
     }
 
     /// Adds a row; one without numbers has empty cells for them.
-    pub(crate) fn row(&mut self, text: &[String], numbers: Option<&[f32]>, columns: usize) -> Result<()> {
+    pub(crate) fn row(&mut self, text: &[String], numbers: Option<Numbers<'_>>, columns: usize) -> Result<()> {
         match self {
             Self::Csv(writer, rows) => {
                 if let Some(rows) = rows {
@@ -79,7 +89,12 @@ impl<'a> Sheet<'a> {
                     writer.write_field(cell)?;
                 }
                 match numbers {
-                    Some(numbers) => {
+                    Some(Numbers::Narrow(numbers)) => {
+                        for number in numbers {
+                            writer.write_field(number.to_string())?;
+                        }
+                    }
+                    Some(Numbers::Wide(numbers)) => {
                         for number in numbers {
                             writer.write_field(number.to_string())?;
                         }
@@ -93,7 +108,13 @@ impl<'a> Sheet<'a> {
                 writer.write_record(None::<&[u8]>)?;
             }
             #[cfg(feature = "shards")]
-            Self::Parquet(writer) => writer.row(text, numbers)?,
+            Self::Parquet(writer) => {
+                let wide = numbers.map(|numbers| match numbers {
+                    Numbers::Narrow(numbers) => numbers.iter().map(|number| f64::from(*number)).collect(),
+                    Numbers::Wide(numbers) => numbers.to_vec(),
+                });
+                writer.row(text, wide.as_deref())?;
+            }
         }
         Ok(())
     }

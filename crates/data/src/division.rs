@@ -7,7 +7,7 @@ use paceline_model::Targets;
 
 use crate::shuffle::Permutation;
 use crate::source::for_each_piece;
-use crate::{Error, OpenOptions, Source, Subset, TargetShape, cells};
+use crate::{Error, Source, Subset, TargetShape};
 
 /// How the examples of a source fall into parts. The same seed gives the same parts; each keeps the order of the source.
 pub struct Division {
@@ -75,12 +75,17 @@ impl Division {
                 }
             }
         }
-        self.parts(first)
+        let rest = self.without(&first);
+        self.parts(first, rest)
     }
 
-    /// So many parts of about the same size, each with what is left without it: what is learned from, and what is judged on.
+    /// So many folds of about the same size: for each the training part, which is all examples without the fold, and the fold. A fold is
+    /// made when it is asked for, since the source is read anew for its training part.
     #[expect(clippy::type_complexity, reason = "two sources in a pair read better than a name for them")]
-    pub fn folds(&self, count: usize) -> Result<Vec<(Arc<dyn Source>, Arc<dyn Source>)>, Error> {
+    pub fn folds(
+        &self,
+        count: usize,
+    ) -> Result<impl Iterator<Item = Result<(Arc<dyn Source>, Arc<dyn Source>), Error>>, Error> {
         let mut folds: Vec<Vec<u64>> = vec![Vec::new(); count];
         let strata = self.strata();
         match &self.by {
@@ -104,7 +109,7 @@ impl Division {
                 }
             }
         }
-        folds.into_iter().map(|judged| self.parts(judged).map(|(judged, learned)| (learned, judged))).collect()
+        Ok(folds.into_iter().map(|judged| self.parts(self.without(&judged), judged)))
     }
 
     /// All examples by what they belong to, in an order of chance.
@@ -128,14 +133,26 @@ impl Division {
         strata
     }
 
+    /// All examples but these.
+    fn without(&self, these: &[u64]) -> Vec<u64> {
+        let mut is_left = vec![true; self.source.examples()];
+        these.iter().for_each(|index| is_left[*index as usize] = false);
+        (0..is_left.len() as u64).filter(|index| is_left[*index as usize]).collect()
+    }
+
+    /// The examples to learn from and those held out; both are read as the former say.
     #[expect(clippy::type_complexity, reason = "two sources in a pair read better than a name for them")]
-    fn parts(&self, mut first: Vec<u64>) -> Result<(Arc<dyn Source>, Arc<dyn Source>), Error> {
-        first.sort_unstable();
-        let mut is_first = vec![false; self.source.examples()];
-        first.iter().for_each(|index| is_first[*index as usize] = true);
-        let rest = (0..is_first.len() as u64).filter(|index| !is_first[*index as usize]).collect();
-        let of = |indices| Subset::of(self.source.clone(), indices);
-        Ok((Arc::new(of(first)?), Arc::new(of(rest)?)))
+    fn parts(
+        &self,
+        mut learned: Vec<u64>,
+        mut held_out: Vec<u64>,
+    ) -> Result<(Arc<dyn Source>, Arc<dyn Source>), Error> {
+        learned.sort_unstable();
+        held_out.sort_unstable();
+        let fitted = if learned.is_empty() { None } else { self.source.fitted_to(&learned)? };
+        let source = fitted.unwrap_or_else(|| self.source.clone());
+        let of = |indices| Subset::of(source.clone(), indices);
+        Ok((Arc::new(of(learned)?), Arc::new(of(held_out)?)))
     }
 }
 
@@ -165,28 +182,6 @@ pub fn class_counts(source: &dyn Source) -> Result<Option<Vec<u64>>, Error> {
     Ok(Some(counts))
 }
 
-/// The group of every example of a source that was opened by this specification: what is in the column `group`, if it names one.
-pub fn groups(spec: &str, options: &OpenOptions, source: &dyn Source) -> Result<Option<Vec<u32>>, Error> {
-    let Some(mut cells) = cells(spec, options)? else { return Ok(None) };
-    let Some(column) = cells.group().map(str::to_owned) else { return Ok(None) };
-    let places = cells.places(&[column])?;
-    let mut numbers: HashMap<String, u32> = HashMap::new();
-    let (mut all, mut row, mut left_out) =
-        (Vec::with_capacity(source.examples()), 0, source.left_out().iter().peekable());
-    while let Some(cell) = cells.next_row(&places)? {
-        row += 1;
-        if left_out.next_if(|left_out| left_out.row + 1 == row).is_some() {
-            continue;
-        }
-        let next = numbers.len() as u32;
-        all.push(*numbers.entry(cell.into_iter().next().unwrap_or_default()).or_insert(next));
-    }
-    if all.len() != source.examples() {
-        return Err(cells.changed("the number of rows is another"));
-    }
-    Ok(Some(all))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -194,7 +189,7 @@ mod tests {
 
     use paceline_model::{Batch, Targets};
 
-    use super::{Division, groups};
+    use super::Division;
     use crate::{Arrays, ExampleShape, OpenOptions, Source, TargetShape, open};
 
     /// 60 examples, of which each third, sixth and so on is of another class; the feature is the index.
@@ -227,6 +222,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..60).collect::<Vec<u64>>(), "{name}");
             let folds = division.folds(4).expect("folds");
+            let folds: Vec<_> = folds.collect::<Result<_, _>>().expect("parts");
             let mut judged: Vec<u64> = folds.iter().flat_map(|(_, judged)| indices(&**judged)).collect();
             judged.sort_unstable();
             assert_eq!(judged, all, "{name}: every example is judged once");
@@ -243,7 +239,7 @@ mod tests {
         let rare = |source: &dyn Source| indices(source).iter().filter(|index| *index % 3 == 0).count();
         let (first, second) = division.split(0.8).expect("parts");
         assert_eq!((rare(&*first), rare(&*second)), (16, 4));
-        assert!(division.folds(5).expect("folds").iter().all(|(_, judged)| rare(&**judged) == 4));
+        assert!(division.folds(5).expect("folds").all(|fold| rare(&*fold.expect("parts").1) == 4));
     }
 
     #[test]
@@ -257,7 +253,7 @@ mod tests {
         let options = OpenOptions::default();
         let source = open(&spec, &options).expect("a table");
         assert_eq!((source.examples(), source.shape().width()), (29, 1));
-        let groups = groups(&spec, &options, &*source).expect("groups").expect("groups");
+        let groups = source.groups().expect("groups");
         assert_eq!(groups[..6], [0, 0, 0, 1, 1, 2], "the row without a value is left out");
         let of = groups.clone();
         let division = Division::by_group(source, 3, groups);

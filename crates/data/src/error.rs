@@ -168,7 +168,7 @@ pub enum Error {
     },
 
     /// A row with too many or too few fields.
-    #[error("`{}` line {line}: expected {expected} fields, found {found}", path.display())]
+    #[error("`{}` line {line}: expected {expected} fields, found {found}{}", path.display(), spanning(*lines))]
     RaggedRow {
         /// The file.
         path: PathBuf,
@@ -178,6 +178,8 @@ pub enum Error {
         expected: usize,
         /// Fields of this row.
         found: usize,
+        /// Lines that the row spans: more than one where a quoted cell holds line ends.
+        lines: u64,
     },
     /// A cell that should be a finite number.
     #[error("`{}` line {line}, column `{column}`: expected a {expected}, found `{found}`", path.display())]
@@ -195,7 +197,7 @@ pub enum Error {
     },
     /// An empty cell under a rule that allows none.
     #[error(
-        "`{}` line {line}, column `{column}`: the value is missing (found `{found}`) and the rule is `missing={rule}`{advice}",
+        "`{}` line {line}, column `{column}`: the value is missing (found `{found}`) and the rule is `missing={rule}`{advice}{all}",
         path.display()
     )]
     MissingValue {
@@ -211,11 +213,13 @@ pub enum Error {
         rule: String,
         /// What else could be done.
         advice: &'static str,
+        /// All columns that lack values, where the whole file was read.
+        all: String,
     },
     /// A category or class that the training file did not have.
     #[error(
         "`{}` line {line}, column `{column}`: `{found}` is none of the {known} names seen in training{suggestion}{}",
-        path.display(), if *is_feature { "; `unknown=ignore` takes it for none of them" } else { "" }
+        path.display(), advice
     )]
     UnknownCategory {
         /// The file.
@@ -230,8 +234,8 @@ pub enum Error {
         known: u32,
         /// The nearest of them.
         suggestion: Suggestion,
-        /// Whether it could be taken for none of them.
-        is_feature: bool,
+        /// The options that allow it; empty if there are none.
+        advice: &'static str,
     },
     /// A text column with so many names that one-hot columns make no sense.
     #[error(
@@ -245,6 +249,32 @@ pub enum Error {
         column: String,
         /// The most that are taken.
         limit: usize,
+    },
+    /// A quoted cell of several lines with text behind its closing quote.
+    #[error(
+        "`{}` line {line}: the quote that opens here is closed on line {end}, in the middle of a cell: close the first one where its cell \
+         ends, or double a quote that belongs to the text",
+        path.display()
+    )]
+    StrayQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line of the quote that opens, from 1.
+        line: u64,
+        /// The line of the quote that closes.
+        end: u64,
+    },
+    /// A quoted cell that the file ends in.
+    #[error(
+        "`{}` line {line}: the quote that opens here is never closed, so the rest of the file would be one cell: close it, or double \
+         a quote that belongs to the text",
+        path.display()
+    )]
+    OpenQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line of the quote, from 1.
+        line: u64,
     },
     /// A column that the file does not have.
     #[error("`{}` has no column `{found}`: its columns are {columns}{suggestion}", path.display())]
@@ -631,5 +661,13 @@ impl Error {
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { action, path, source }
+    }
+}
+
+/// The likely cause of a wrong row that spans several lines.
+fn spanning(lines: u64) -> String {
+    match lines {
+        0 | 1 => String::new(),
+        lines => format!(" in a row of {lines} lines: is a quote in it never closed?"),
     }
 }

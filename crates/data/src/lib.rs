@@ -71,7 +71,7 @@ mod text;
 mod vocabulary;
 
 pub use arrays::Arrays;
-pub use division::{Division, class_counts, groups};
+pub use division::{Division, class_counts};
 pub use error::{BoxError, Error};
 pub use export::{ExportFormat, export};
 pub use fetch::{Attempts, FetchOptions, FetchProgress, Fetched, Progress, cache_folder, fetch};

@@ -224,7 +224,7 @@ fn labelled(path: &Path, lines: &[Line<'_>], known: Option<&[String]>) -> Result
             found: label.to_owned(),
             known: names.len() as u32,
             suggestion: Suggestion::nearest(label, names.iter().map(String::as_str)),
-            is_feature: false,
+            advice: "",
         })
     };
     let classes = labels().map(class).collect::<Result<_, _>>()?;

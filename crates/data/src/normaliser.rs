@@ -299,7 +299,7 @@ fn expect_colours(features: &[usize]) -> Result<(), Error> {
 }
 
 /// Numbers that are fitted apart: those of an example, or of a step of a sequence.
-fn of_step(source: &dyn Source) -> usize {
+pub(crate) fn of_step(source: &dyn Source) -> usize {
     match source.shape().features[..] {
         [_, features] => features,
         _ => source.shape().width(),

@@ -1,44 +1,82 @@
-//! Tables whose rows are the steps of sequences: those with the same value in one column belong together, in the order of the file.
-//! Sequences may differ in length: what shorter ones lack is no number.
+//! Tables whose rows are the steps of sequences: rows with the same value in the column `id` are one sequence, in the order of the file or of
+//! the column `order`. Sequences may differ in length: shorter ones are padded with NaN.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use paceline_model::Targets;
+use paceline_model::{Batch, Targets};
 
+use crate::source::Notes;
 use crate::spec::{count, expect_name};
+use crate::table::{Cell, Decoder, Fitted, Format, Rows, fit, remark_on_held_out};
 use crate::{
-    Arrays, Error, ExampleShape, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source, Suggestion, TargetShape,
-    classes,
+    Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source, TableOptions,
+    TargetShape, classes,
 };
 
-/// What the specification says.
-#[derive(Default)]
+/// The options of the specification.
+#[derive(Clone)]
 struct Options {
-    id: Option<String>,
+    id: String,
+    /// The column that steps are sorted by.
+    order: Option<String>,
     label: Vec<String>,
-    columns: Option<Vec<String>>,
-    drop: Vec<String>,
+    group: Option<String>,
+    classes: Option<Vec<String>>,
     steps: Option<usize>,
-    /// Whether every step has a label; else a sequence has that of its last step.
+    /// Whether every step has a label; otherwise a sequence has the label of its last step.
     each_step: bool,
-    /// Whether labels are numbers to predict; else they are classes.
+    /// Whether labels are numbers to predict; otherwise they are classes.
     is_regression: bool,
+    /// The reading of feature columns, as of a table.
+    table: TableOptions,
 }
 
-const KEYS: [&str; 8] = ["id", "label", "columns", "drop", "steps", "each", "task", "examples"];
+const KEYS: [&str; 16] = [
+    "id",
+    "order",
+    "label",
+    "classes",
+    "columns",
+    "drop",
+    "categories",
+    "steps",
+    "each",
+    "task",
+    "group",
+    "missing",
+    "unknown",
+    "header",
+    "delimiter",
+    "examples",
+];
+/// Those that mean the same as of a table.
+const OF_TABLES: [&str; 7] = ["columns", "drop", "categories", "missing", "unknown", "header", "delimiter"];
 
 impl Options {
     fn read(options: &[(&str, String)]) -> Result<Self, Error> {
-        let mut read = Self::default();
-        let list = |value: &str| value.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let list = |value: &str| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+        let of_table: Vec<(&str, String)> =
+            options.iter().filter(|(key, _)| OF_TABLES.contains(key)).cloned().collect();
+        let mut read = Self {
+            id: String::new(),
+            order: None,
+            label: Vec::new(),
+            group: None,
+            classes: None,
+            steps: None,
+            each_step: false,
+            is_regression: false,
+            table: TableOptions::parse(&of_table, Format::Csv)?,
+        };
         for (key, value) in options {
             match *key {
-                "id" => read.id = Some(value.clone()),
+                "id" => read.id.clone_from(value),
+                "order" => read.order = Some(value.clone()),
                 "label" => read.label = list(value),
-                "columns" => read.columns = Some(list(value)),
-                "drop" => read.drop = list(value),
+                "classes" => read.classes = Some(list(value)),
+                "group" => read.group = Some(value.clone()),
                 "steps" => read.steps = Some(count("steps", value)?),
                 "each" => {
                     expect_name("`each` of `sequences:`", value, &["step", "sequence"])?;
@@ -48,8 +86,13 @@ impl Options {
                     expect_name("`task` of `sequences:`", value, &["classes", "regression"])?;
                     read.is_regression = value == "regression";
                 }
+                of_table if OF_TABLES.contains(&of_table) => {}
                 other => expect_name("option of `sequences:`", other, &KEYS)?,
             }
+        }
+        if read.id.is_empty() {
+            let expected = "the column whose value the steps of a sequence share, as in `?id=patient`".into();
+            return Err(Error::BadSetting { setting: "id", expected, found: "not set".into() });
         }
         Ok(read)
     }
@@ -58,8 +101,58 @@ impl Options {
 /// One sequence: its steps, and their labels as text.
 #[derive(Default)]
 struct Sequence {
+    /// The steps, in the order of the file.
     features: Vec<f32>,
     labels: Vec<Vec<String>>,
+    /// The cells that steps are sorted by.
+    order: Vec<String>,
+    /// The line of each step.
+    offsets: Vec<u64>,
+    group: u32,
+}
+
+impl Sequence {
+    /// Sorts steps by their order cells: as numbers if all are, else as texts, such as dates of ISO 8601.
+    fn sort(&mut self, width: usize) {
+        if self.order.is_empty() {
+            return;
+        }
+        let numbers: Option<Vec<f64>> = self
+            .order
+            .iter()
+            .map(|text| match Cell::of(text) {
+                Cell::Number(number) => Some(number),
+                _ => None,
+            })
+            .collect();
+        let mut places: Vec<usize> = (0..self.order.len()).collect();
+        match numbers {
+            Some(numbers) => places.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b])),
+            None => places.sort_by(|a, b| self.order[*a].cmp(&self.order[*b])),
+        }
+        let step = |at: &usize| self.features[at * width..(at + 1) * width].to_vec();
+        self.features = places.iter().flat_map(step).collect();
+        self.labels = places.iter().map(|at| self.labels[*at].clone()).collect();
+        self.offsets = places.iter().map(|at| self.offsets[*at]).collect();
+    }
+}
+
+/// The sequences of a table.
+struct Sequences {
+    content: Arrays,
+    groups: Option<Vec<u32>>,
+    /// The sequence of every row.
+    sequence_of: Vec<u32>,
+    /// None where the schema is that of a trained model.
+    origin: Option<Origin>,
+}
+
+/// A table before its schema is fitted.
+struct Origin {
+    rows: Rows,
+    options: Options,
+    trained: Option<Schema>,
+    wants_targets: bool,
 }
 
 /// Opens a table.
@@ -68,162 +161,248 @@ pub(crate) fn open(
     options: &[(&str, String)],
     open_options: &OpenOptions,
 ) -> Result<Arc<dyn Source>, Error> {
-    let mut options = Options::read(options)?;
-    let Some(id) = options.id.clone() else {
-        let expected = "the column whose value the steps of a sequence share, as in `?id=patient`".into();
-        return Err(Error::BadSetting { setting: "id", expected, found: "not set".into() });
-    };
-    let delimiter = if path.extension().is_some_and(|ending| ending == "tsv") { b'\t' } else { b',' };
-    let reader = csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_path(path);
-    let fail = |error: csv::Error| {
-        let line = error.position().map_or_else(String::new, |at| format!(", line {}", at.line()));
-        match error.into_kind() {
-            csv::ErrorKind::Io(source) => Error::File { action: "read", path: path.to_owned(), source },
-            kind => wrong(path, format!("cannot be read{line}: {kind:?}")),
-        }
-    };
-    let mut reader = reader.map_err(fail)?;
-    let header: Vec<String> = reader.headers().map_err(fail)?.iter().map(str::to_owned).collect();
-    let place = |name: &String| {
-        header.iter().position(|known| known == name).ok_or_else(|| Error::UnknownName {
-            what: "column",
-            found: name.clone(),
-            expected: header.join(", "),
-            suggestion: Suggestion::nearest(name, header.iter().map(String::as_str)),
-        })
-    };
-    let id = place(&id)?;
-    // Labels are no features, whether anybody wants them or not.
-    let labels: Vec<usize> = match open_options.targets {
-        true => options.label.iter().map(place).collect::<Result<_, _>>()?,
-        false => options.label.iter().filter_map(|name| place(name).ok()).collect(),
-    };
-    let dropped: Vec<usize> = options.drop.iter().map(place).collect::<Result<_, _>>()?;
-    let columns: Vec<usize> = match &options.columns {
-        Some(names) => names.iter().map(place).collect::<Result<_, _>>()?,
-        None => (0..header.len()).filter(|at| *at != id && !labels.contains(at) && !dropped.contains(at)).collect(),
-    };
-    if columns.is_empty() {
-        return Err(wrong(path, "no column is left that could be a feature".into()));
-    }
-    let mut order: BTreeMap<String, usize> = BTreeMap::new();
-    let mut sequences: Vec<Sequence> = Vec::new();
-    for row in reader.records() {
-        let row = row.map_err(fail)?;
-        let line = row.position().map_or(0, csv::Position::line);
-        let next = order.len();
-        let at = *order.entry(row[id].to_owned()).or_insert(next);
-        if at == sequences.len() {
-            sequences.push(Sequence::default());
-        }
-        for column in &columns {
-            let cell = &row[*column];
-            let number = cell.parse::<f32>().ok().filter(|number| number.is_finite());
-            sequences[at].features.push(number.ok_or_else(|| {
-                wrong(path, format!("line {line}, column `{}`: expected a number, found `{cell}`", header[*column]))
-            })?);
-        }
-        sequences[at].labels.push(labels.iter().map(|label| row[*label].to_owned()).collect());
-    }
-    if sequences.is_empty() {
-        return Err(wrong(path, "has no rows".into()));
-    }
-    let features = columns.len();
-    let longest = sequences.iter().map(|sequence| sequence.features.len() / features).max().unwrap_or(0);
-    let steps = options.steps.unwrap_or(longest);
-    if longest > steps {
-        let expected = format!("at least {longest}, the steps of its longest sequence");
-        return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
-    }
-    if !open_options.targets {
-        options.label.clear();
-    }
-    let (targets, shape, schema) = labelled(path, &sequences, &options, steps, open_options.schema.as_ref())?;
-    let mut rows: Vec<f32> = Vec::new();
-    let numbers = sequences.len().saturating_mul(steps).saturating_mul(features);
-    if rows.try_reserve_exact(numbers).is_err() {
-        let expected = format!("less: {} sequences of so many steps do not fit the memory", sequences.len());
-        return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
-    }
-    for sequence in &sequences {
-        rows.extend_from_slice(&sequence.features);
-        rows.resize(rows.len().next_multiple_of(steps * features), f32::NAN);
-    }
-    let shape = ExampleShape { features: vec![steps, features], targets: shape };
-    Ok(Arc::new(Arrays::new(rows, shape, targets)?.described(schema, NormaliserKind::Standardise)))
+    let options = Options::read(options)?;
+    let rows = Rows::open(path, &options.table)?;
+    let origin = Origin { rows, options, trained: open_options.schema.clone(), wants_targets: open_options.targets };
+    Ok(Arc::new(origin.read(None)?))
 }
 
-fn wrong(path: &Path, message: String) -> Error {
-    Error::BadSetting {
-        setting: "sequences:",
-        expected: "a table with a header".into(),
-        found: format!("`{}`: {message}", path.display()),
-    }
-}
-
-/// What is to be learned of the sequences.
-fn labelled(
-    path: &Path,
-    sequences: &[Sequence],
-    options: &Options,
-    steps: usize,
-    known: Option<&Schema>,
-) -> Result<(Targets, TargetShape, Option<Schema>), Error> {
-    let width = options.label.len();
-    if width == 0 {
-        return Ok((Targets::None, TargetShape::None, None));
-    }
-    // The labels of each sequence that count: those of all its steps, or of the last.
-    let counted = |sequence: &Sequence| -> Vec<Vec<String>> {
-        match options.each_step {
-            true => sequence.labels.clone(),
-            false => sequence.labels.last().cloned().into_iter().collect(),
-        }
-    };
-    let rows = if options.each_step { steps } else { 1 };
-    if options.is_regression {
-        let mut values = Vec::new();
-        for sequence in sequences {
-            for label in counted(sequence).into_iter().flatten() {
-                let number = label.parse::<f32>().ok().filter(|number| number.is_finite());
-                values.push(number.ok_or_else(|| wrong(path, format!("expected a number as label, found `{label}`")))?);
-            }
-            values.resize(values.len().next_multiple_of(rows * width), f32::NAN);
-        }
-        let names: Vec<String> = match options.each_step {
-            true => {
-                (1..=rows).flat_map(|step| options.label.iter().map(move |name| format!("{name}.{step}"))).collect()
-            }
-            false => options.label.clone(),
+impl Origin {
+    /// Reads all sequences. The schema is that of the trained model; without one it is fitted to all sequences, or to those that are learned
+    /// from: a flag for every sequence, and the sequence of every row.
+    fn read(&self, learned: Option<(&[bool], &[u32])>) -> Result<Sequences, Error> {
+        let Self { options, trained, wants_targets, .. } = self;
+        let mut rows = self.rows.again()?;
+        let id = rows.column(&options.id)?;
+        let optional = |name: &Option<String>| name.as_deref().map(|name| rows.column(name)).transpose();
+        let (order, group) = (optional(&options.order)?, optional(&options.group)?);
+        // Labels are no features, whether they are wanted or not.
+        let labels: Vec<usize> = match wants_targets {
+            true => options.label.iter().map(|name| rows.column(name)).collect::<Result<_, _>>()?,
+            false => options.label.iter().filter_map(|name| rows.column(name).ok()).collect(),
         };
-        let schema = Schema { target: SchemaTarget::values(names.clone()), ..Schema::default() };
-        return Ok((Targets::Values { width: rows * width, values }, TargetShape::Values { names }, Some(schema)));
-    }
-    let [column] = &options.label[..] else {
-        let expected = "one column of classes, or several of numbers with `task=regression`".into();
-        return Err(Error::BadSetting { setting: "label", expected, found: options.label.join(",") });
-    };
-    let names: Vec<String> = match known.and_then(Schema::class_names) {
-        Some(names) => names.to_vec(),
-        None => classes::names_of(sequences.iter().flat_map(counted).flatten()),
-    };
-    let class = |label: &String| {
-        let found = names.iter().position(|name| name == label);
-        found.ok_or_else(|| wrong(path, format!("the class `{label}` was not there when the model was trained")))
-    };
-    let target = SchemaTarget::Classes { column: column.clone(), names: names.clone() };
-    let schema = Some(Schema { target, ..Schema::default() });
-    if !options.each_step {
-        let classes = sequences.iter().flat_map(counted).flatten().map(|label| Ok(class(&label)? as u32));
-        return Ok((Targets::Classes(classes.collect::<Result<_, Error>>()?), TargetShape::Classes { names }, schema));
-    }
-    let mut values = Vec::new();
-    for sequence in sequences {
-        for label in counted(sequence).iter().flatten() {
-            values.push(class(label)? as f32);
+        let known = trained.as_ref().filter(|schema| !schema.columns.is_empty());
+        let (mut schema, mut notes) = match known {
+            Some(schema) => {
+                let mut schema = Schema { target: SchemaTarget::None, ..schema.clone() };
+                schema.missing = options.table.missing.unwrap_or(schema.missing);
+                schema.unknown = options.table.unknown.unwrap_or(schema.unknown);
+                (schema, Notes::default())
+            }
+            None => {
+                let mut table = options.table.clone();
+                let beside = [Some(id), group].into_iter().flatten().chain(labels.iter().copied());
+                table.drop.extend(beside.map(|field| rows.names[field].clone()));
+                // A column that only sorts is a feature where the options list it.
+                table.drop.extend(options.order.iter().filter(|_| table.columns.is_none()).cloned());
+                let flags: Option<Vec<bool>> =
+                    learned.map(|(learned, sequence_of)| sequence_of.iter().map(|at| learned[*at as usize]).collect());
+                let Fitted { schema, notes, .. } = fit(&mut rows, &table, false, 1 << 20, flags.as_deref())?;
+                (schema, notes)
+            }
+        };
+        let mut decoder = Decoder::new(&schema, &rows, &[], false)?;
+        if learned.is_some() {
+            decoder = decoder.with_held_out_rows();
         }
-        values.resize(values.len().next_multiple_of(steps), f32::NAN);
+        let features = schema.width();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut groups: HashMap<String, u32> = HashMap::new();
+        let (mut sequences, mut sequence_of): (Vec<Sequence>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut decoded, mut unknown) = (decoder.room(1), 0);
+        rows.restart()?;
+        while decoder.read_row(&mut rows, &mut decoded)? {
+            let row = rows.record();
+            let next = places.len();
+            let at = *places.entry(row[id].to_owned()).or_insert(next);
+            if at == sequences.len() {
+                let next = groups.len() as u32;
+                let group = group.map_or(0, |group| *groups.entry(row[group].to_owned()).or_insert(next));
+                sequences.push(Sequence { group, ..Sequence::default() });
+            }
+            sequence_of.push(at as u32);
+            let sequence = &mut sequences[at];
+            sequence.features.append(&mut decoded.features);
+            sequence.labels.push(labels.iter().map(|label| row[*label].to_owned()).collect());
+            sequence.order.extend(order.map(|order| row[order].to_owned()));
+            sequence.offsets.push(rows.position().byte());
+            unknown += decoded.unknown;
+            decoded.clear();
+        }
+        notes.remarks.extend(learned.and(remark_on_held_out(unknown, &rows)));
+        if sequences.is_empty() {
+            return Err(Error::OnlyHeader { path: rows.path.clone() });
+        }
+        sequences.iter_mut().for_each(|sequence| sequence.sort(features));
+        let longest = sequences.iter().map(|sequence| sequence.features.len() / features).max().unwrap_or(0);
+        let steps = options.steps.unwrap_or(longest);
+        if longest > steps {
+            let expected = format!("at least {longest}, the steps of its longest sequence");
+            return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
+        }
+        let is_learned = |at: usize| learned.is_none_or(|(learned, _)| learned[at]);
+        let (targets, shape, target) = match wants_targets {
+            true => self.labelled(&rows, &sequences, steps, is_learned)?,
+            false => (Targets::None, TargetShape::None, SchemaTarget::None),
+        };
+        schema.target = if *wants_targets || known.is_none() {
+            target
+        } else {
+            known.map_or(SchemaTarget::None, |schema| schema.target.clone())
+        };
+        let mut padded: Vec<f32> = Vec::new();
+        let numbers = sequences.len().saturating_mul(steps).saturating_mul(features);
+        if padded.try_reserve_exact(numbers).is_err() {
+            let expected = format!("less: {} sequences of so many steps do not fit the memory", sequences.len());
+            return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
+        }
+        for sequence in &sequences {
+            padded.extend_from_slice(&sequence.features);
+            padded.resize(padded.len().next_multiple_of(steps * features), f32::NAN);
+        }
+        // Rows that are left out are steps, not examples.
+        notes.left_out = Vec::new();
+        let shape = ExampleShape { features: vec![steps, features], targets: shape };
+        let content = Arrays::new(padded, shape, targets)?.described(Some(schema), NormaliserKind::Standardise);
+        let origin = match known {
+            Some(_) => None,
+            None => Some(Self {
+                rows: self.rows.again()?,
+                options: options.clone(),
+                trained: trained.clone(),
+                wants_targets: *wants_targets,
+            }),
+        };
+        let groups = group.map(|_| sequences.iter().map(|sequence| sequence.group).collect());
+        Ok(Sequences { content: content.noted(notes), groups, sequence_of, origin })
     }
-    let shape = TargetShape::Values { names: (1..=steps).map(|step| format!("{column}.{step}")).collect() };
-    Ok((Targets::Values { width: steps, values }, shape, schema))
+
+    /// The targets of sequences.
+    fn labelled(
+        &self,
+        rows: &Rows,
+        sequences: &[Sequence],
+        steps: usize,
+        is_learned: impl Fn(usize) -> bool,
+    ) -> Result<(Targets, TargetShape, SchemaTarget), Error> {
+        let options = &self.options;
+        let width = options.label.len();
+        if width == 0 {
+            return Ok((Targets::None, TargetShape::None, SchemaTarget::None));
+        }
+        // The labels of each sequence that count: those of all its steps, or of the last.
+        let counted = |sequence: &Sequence| -> Vec<(Vec<String>, u64)> {
+            let all = sequence.labels.iter().cloned().zip(sequence.offsets.iter().copied());
+            if options.each_step { all.collect() } else { all.last().into_iter().collect() }
+        };
+        let wrong = |offset: u64, column: usize, expected: &'static str, found: &str| {
+            let (path, line) = (rows.path.clone(), rows.line_at(offset));
+            Error::BadCell { path, line, column: options.label[column].clone(), expected, found: found.to_owned() }
+        };
+        let each = if options.each_step { steps } else { 1 };
+        if options.is_regression {
+            let mut values = Vec::new();
+            for sequence in sequences {
+                for (labels, offset) in counted(sequence) {
+                    for (column, label) in labels.iter().enumerate() {
+                        match Cell::of(label) {
+                            Cell::Number(number) => values.push(number as f32),
+                            _ => return Err(wrong(offset, column, "finite number", label)),
+                        }
+                    }
+                }
+                values.resize(values.len().next_multiple_of(each * width), f32::NAN);
+            }
+            let of_step = |step: usize| options.label.iter().map(move |name| format!("{name}.{step}"));
+            let names: Vec<String> =
+                if options.each_step { (1..=each).flat_map(of_step).collect() } else { options.label.clone() };
+            let target = SchemaTarget::values(names.clone());
+            return Ok((Targets::Values { width: each * width, values }, TargetShape::Values { names }, target));
+        }
+        let [column] = &options.label[..] else {
+            let expected = "one column of classes, or several of numbers with `task=regression`".into();
+            return Err(Error::BadSetting { setting: "label", expected, found: options.label.join(",") });
+        };
+        let labels_of = |sequence: &Sequence| counted(sequence).into_iter().map(|(labels, _)| labels[0].clone());
+        for sequence in sequences {
+            let empty = counted(sequence).into_iter().find(|(labels, _)| Cell::of(&labels[0]) == Cell::Missing);
+            if let Some((labels, offset)) = empty {
+                return Err(wrong(offset, 0, "class", &labels[0]));
+            }
+        }
+        let learned = sequences.iter().enumerate().filter(|(at, _)| is_learned(*at)).map(|(_, sequence)| sequence);
+        let trained = self.trained.as_ref().and_then(Schema::class_names).map(<[String]>::to_vec);
+        let names = trained.or_else(|| options.classes.clone());
+        let names = names.unwrap_or_else(|| classes::names_of(learned.flat_map(labels_of)));
+        let places: HashMap<&str, u32> = names.iter().zip(0..).map(|(name, at)| (name.as_str(), at)).collect();
+        let mut found = Vec::new();
+        for sequence in sequences {
+            for (labels, offset) in counted(sequence) {
+                let Some(class) = places.get(labels[0].as_str()) else {
+                    return Err(Error::UnknownCategory {
+                        path: rows.path.clone(),
+                        line: rows.line_at(offset),
+                        column: column.clone(),
+                        found: labels[0].clone(),
+                        known: names.len() as u32,
+                        suggestion: crate::Suggestion::nearest(&labels[0], names.iter().map(String::as_str)),
+                        advice: "; `classes=a,b,c` names all classes",
+                    });
+                };
+                found.push(*class);
+            }
+            if options.each_step {
+                found.resize(found.len().next_multiple_of(steps), u32::MAX);
+            }
+        }
+        let target = SchemaTarget::Classes { column: column.clone(), names: names.clone() };
+        if !options.each_step {
+            return Ok((Targets::Classes(found), TargetShape::Classes { names }, target));
+        }
+        let value = |class: u32| if class == u32::MAX { f32::NAN } else { class as f32 };
+        let values = found.into_iter().map(value).collect();
+        let shape = TargetShape::Values { names: (1..=steps).map(|step| format!("{column}.{step}")).collect() };
+        Ok((Targets::Values { width: steps, values }, shape, target))
+    }
+}
+
+impl Source for Sequences {
+    fn examples(&self) -> usize {
+        self.content.examples()
+    }
+
+    fn shape(&self) -> &ExampleShape {
+        self.content.shape()
+    }
+
+    fn read(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
+        self.content.read(indices, batch)
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.content.schema()
+    }
+
+    fn default_normaliser(&self) -> NormaliserKind {
+        self.content.default_normaliser()
+    }
+
+    fn remarks(&self) -> &[String] {
+        self.content.remarks()
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        self.content.left_out()
+    }
+
+    fn groups(&self) -> Option<Vec<u32>> {
+        self.groups.clone()
+    }
+
+    fn fitted_to(&self, learned: &[u64]) -> Result<Option<Arc<dyn Source>>, Error> {
+        let Some(origin) = &self.origin else { return Ok(None) };
+        let mut is_learned = vec![false; self.examples()];
+        learned.iter().for_each(|index| is_learned[*index as usize] = true);
+        Ok(Some(Arc::new(origin.read(Some((&is_learned, &self.sequence_of)))?)))
+    }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use paceline_model::{Batch, Targets};
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +106,18 @@ pub trait Source: Send + Sync {
     /// Rows of its file that no example was made of, where the file is read to predict on, or says what belongs together.
     fn left_out(&self) -> &[LeftOut] {
         &[]
+    }
+
+    /// The group of every example, where the source names what belongs together.
+    fn groups(&self) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// The same examples, read by a schema (columns, categories, classes, means) that is fitted to `learned` alone, so that held-out
+    /// examples have no say in what a model learns. None where nothing of the source is fitted to its examples.
+    fn fitted_to(&self, learned: &[u64]) -> Result<Option<Arc<dyn Source>>, Error> {
+        let _ = learned;
+        Ok(None)
     }
 
     /// Whether every example carries its own weight.

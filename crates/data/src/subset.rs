@@ -31,7 +31,7 @@ impl Subset {
         Ok(Self { source, indices, order, room: Mutex::new(Vec::new()) })
     }
 
-    /// So many examples, drawn by a seed, in the order of the source.
+    /// So many examples, drawn by a seed, in the order of the source, which is read as these examples say.
     pub fn drawn(source: Arc<dyn Source>, examples: usize, seed: u64) -> Result<Self, Error> {
         let all = source.examples();
         if examples > all {
@@ -41,6 +41,7 @@ impl Subset {
         let chance = Permutation::new(all as u64, seed);
         let mut indices: Vec<u64> = (0..examples as u64).map(|at| chance.at(at)).collect();
         indices.sort_unstable();
+        let source = source.fitted_to(&indices)?.unwrap_or(source);
         Self::of(source, indices)
     }
 
@@ -92,6 +93,17 @@ impl Source for Subset {
 
     fn remarks(&self) -> &[String] {
         self.source.remarks()
+    }
+
+    fn groups(&self) -> Option<Vec<u32>> {
+        let all = self.source.groups()?;
+        Some(self.indices.iter().map(|index| all[*index as usize]).collect())
+    }
+
+    fn fitted_to(&self, learned: &[u64]) -> Result<Option<Arc<dyn Source>>, Error> {
+        let learned: Vec<u64> = learned.iter().map(|index| self.indices[*index as usize]).collect();
+        let fitted = self.source.fitted_to(&learned)?;
+        fitted.map(|source| Ok(Arc::new(Self::of(source, self.indices.clone())?) as Arc<dyn Source>)).transpose()
     }
 
     fn weighted(&self) -> bool {

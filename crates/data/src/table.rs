@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use csv::Position;
+use paceline_model::Batch;
 
 use crate::source::Notes;
-use crate::{Arrays, Error, NormaliserKind, OpenOptions, Source};
+use crate::{Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Order, Source};
 
 mod blocks;
 mod decoder;
@@ -22,11 +23,13 @@ mod rows;
 mod schema;
 
 use blocks::{BlockTable, Cache};
-use decoder::Decoder;
+pub(crate) use decoder::Decoder;
 use dropped::Dropped;
-use fit::{Fitted, fit};
+use fit::Groups;
+pub(crate) use fit::{Fitted, fit};
+pub(crate) use narrowing::remark_on_held_out;
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
-use rows::Rows;
+pub(crate) use rows::{Cell, Rows};
 pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget};
 
 /// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
@@ -47,24 +50,94 @@ pub(crate) fn open(
     pairs: &[(&str, String)],
     options: &OpenOptions,
 ) -> Result<Arc<dyn Source>, Error> {
-    let scanned = scan(path, format, pairs, options)?;
-    if scanned.examples.saturating_mul(scanned.decoder.row_bytes()) > options.memory_limit {
-        return Ok(Arc::new(scanned.into_blocks()));
+    Ok(Arc::new(Table::new(scan(path, format, pairs, options)?, options.memory_limit)?))
+}
+
+/// The examples of a table.
+pub(crate) struct Table {
+    content: Box<dyn Source>,
+    groups: Option<Vec<u32>>,
+    /// The way to fit its schema to some of its rows; none where the schema is that of a trained model.
+    origin: Option<Origin>,
+    memory_limit: usize,
+}
+
+/// A table before its schema is fitted.
+struct Origin {
+    rows: Rows,
+    options: TableOptions,
+    wants_targets: bool,
+}
+
+impl Table {
+    fn new(mut scanned: Scanned, memory_limit: usize) -> Result<Self, Error> {
+        let (groups, origin) = (scanned.groups.take(), scanned.origin.take());
+        let is_large = scanned.examples.saturating_mul(scanned.decoder.row_bytes()) > memory_limit;
+        let content: Box<dyn Source> =
+            if is_large { Box::new(scanned.into_blocks()) } else { Box::new(scanned.into_arrays()?) };
+        Ok(Self { content, groups, origin, memory_limit })
     }
-    Ok(Arc::new(scanned.into_arrays()?))
+}
+
+impl Source for Table {
+    fn examples(&self) -> usize {
+        self.content.examples()
+    }
+
+    fn shape(&self) -> &ExampleShape {
+        self.content.shape()
+    }
+
+    fn read(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
+        self.content.read(indices, batch)
+    }
+
+    fn order(&self) -> Order {
+        self.content.order()
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.content.schema()
+    }
+
+    fn default_normaliser(&self) -> NormaliserKind {
+        self.content.default_normaliser()
+    }
+
+    fn remarks(&self) -> &[String] {
+        self.content.remarks()
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        self.content.left_out()
+    }
+
+    fn weighted(&self) -> bool {
+        self.content.weighted()
+    }
+
+    fn groups(&self) -> Option<Vec<u32>> {
+        self.groups.clone()
+    }
+
+    fn fitted_to(&self, learned: &[u64]) -> Result<Option<Arc<dyn Source>>, Error> {
+        let Some(origin) = &self.origin else { return Ok(None) };
+        let mut is_learned = vec![false; self.examples()];
+        learned.iter().for_each(|index| is_learned[*index as usize] = true);
+        let scanned = origin.scan(Some(&is_learned))?;
+        Ok(Some(Arc::new(Self::new(scanned, self.memory_limit)?)))
+    }
 }
 
 /// The rows of a table as they are written.
 pub struct Cells {
     rows: Rows,
-    group: Option<String>,
 }
 
 impl Cells {
     /// The rows of `csv:` or `jsonl:`; none for other sources.
     pub(crate) fn open(path: &Path, format: Format, pairs: &[(&str, String)]) -> Result<Self, Error> {
         let mut table = TableOptions { label: Vec::new(), weight: None, ..TableOptions::parse(pairs, format)? };
-        let group = table.group.clone();
         let rows = match format {
             Format::Csv => Rows::open(path, &table)?,
             Format::JsonLines => {
@@ -72,17 +145,7 @@ impl Cells {
                 Rows::open_json(path, &mut table, false, None)?
             }
         };
-        Ok(Self { rows, group })
-    }
-
-    /// The column that says what belongs together, if one was named.
-    pub(crate) fn group(&self) -> Option<&str> {
-        self.group.as_deref()
-    }
-
-    /// What is said when the file is not what it was.
-    pub(crate) fn changed(&self, what: &'static str) -> Error {
-        Error::FileChanged { path: self.rows.path.clone(), what }
+        Ok(Self { rows })
     }
 
     /// The names of its columns.
@@ -111,6 +174,8 @@ struct Scanned {
     block_rows: usize,
     starts: Vec<Position>,
     notes: Notes,
+    groups: Option<Vec<u32>>,
+    origin: Option<Origin>,
 }
 
 fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Scanned, Error> {
@@ -121,19 +186,13 @@ fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOpt
         Format::Csv => Rows::open(path, &table)?,
         Format::JsonLines => Rows::open_json(path, &mut table, options.targets, known)?,
     };
-    let block_rows = (BLOCK_BYTES / (4 * rows.names.len().max(1))).clamp(16, BLOCK_ROWS);
     match known {
         None => {
-            let Fitted { mut schema, rows: examples, starts, notes } =
-                fit(&mut rows, &table, options.targets, block_rows)?;
             // A model of images knows classes but no columns: its classes still decide.
-            if let (SchemaTarget::Classes { names, .. }, Some(trained)) =
-                (&mut schema.target, trained.and_then(Schema::class_names))
-            {
-                *names = trained.to_vec();
+            if let (Some(names), [_]) = (trained.and_then(Schema::class_names), &table.label[..]) {
+                table.classes = Some(names.to_vec());
             }
-            let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes })
+            Origin { rows, options: table, wants_targets: options.targets }.scan(None)
         }
         Some(trained) => {
             let mut schema = trained.clone();
@@ -141,11 +200,44 @@ fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOpt
             schema.unknown = table.unknown.unwrap_or(schema.unknown);
             schema.weight = table.weight.or(schema.weight);
             let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            let mut dropped = Dropped::new(!options.targets || table.group.is_some());
-            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped)?;
+            let mut dropped = Dropped::new(!options.targets);
+            let mut groups = table.group.map(|name| rows.column(&name)).transpose()?.map(Groups::new);
+            let block_rows = block_rows(&rows);
+            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped, &mut groups)?;
             let notes = dropped.notes(&rows, examples);
-            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes })
+            let (groups, origin) = (groups.map(|groups| groups.numbers), None);
+            Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes, groups, origin })
         }
+    }
+}
+
+fn block_rows(rows: &Rows) -> usize {
+    (BLOCK_BYTES / (4 * rows.names.len().max(1))).clamp(16, BLOCK_ROWS)
+}
+
+impl Origin {
+    /// Fits a schema to all rows, or to those that are `learned`.
+    fn scan(&self, learned: Option<&[bool]>) -> Result<Scanned, Error> {
+        let Self { options, wants_targets, .. } = self;
+        let mut rows = self.rows.again()?;
+        let block_rows = block_rows(&rows);
+        let Fitted { schema, rows: examples, starts, mut notes, groups } =
+            fit(&mut rows, options, *wants_targets, block_rows, learned)?;
+        let mut decoder = Decoder::new(&schema, &rows, &options.label, *wants_targets)?;
+        if learned.is_some() {
+            decoder = decoder.with_held_out_rows();
+            // Held-out rows are read here once, so that a cell that cannot be read does not end a run later.
+            let mut unknown = 0;
+            let mut scratch = decoder.room(1);
+            rows.restart()?;
+            while decoder.read_row(&mut rows, &mut scratch)? {
+                unknown += scratch.unknown;
+                scratch.clear();
+            }
+            notes.remarks.extend(remark_on_held_out(unknown, &rows));
+        }
+        let origin = Self { rows: self.rows.again()?, options: options.clone(), wants_targets: *wants_targets };
+        Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes, groups, origin: Some(origin) })
     }
 }
 
@@ -155,6 +247,7 @@ fn check_rows(
     decoder: &Decoder,
     block_rows: usize,
     dropped: &mut Dropped,
+    groups: &mut Option<Groups>,
 ) -> Result<(usize, Vec<Position>), Error> {
     let (mut examples, mut starts, mut scratch) = (0, Vec::new(), decoder.room(1));
     rows.restart()?;
@@ -162,6 +255,7 @@ fn check_rows(
         if examples % block_rows == 0 {
             starts.push(rows.position());
         }
+        groups.iter_mut().for_each(|groups| groups.add(rows.record()));
         examples += 1;
         scratch.clear();
     }
@@ -173,7 +267,7 @@ fn check_rows(
 
 impl Scanned {
     fn into_blocks(self) -> BlockTable {
-        let Self { rows, schema, decoder, examples, block_rows, starts, notes } = self;
+        let Self { rows, schema, decoder, examples, block_rows, starts, notes, .. } = self;
         BlockTable { schema, decoder, examples, block_rows, starts, notes, cache: Mutex::new(Cache::new(rows)) }
     }
 

@@ -223,7 +223,7 @@ impl<K: Kernels> Executor<K> {
         let (dbias, bias_sum) = in_turn(dbias, bias_apart);
         let mut pass = Backward {
             examples: place.rows,
-            draw: Draw::new(network.config().seed, node.layer, batch),
+            draw: Draw::new(network.config().seed, node.layer, node.stream, batch),
             weights,
             x: kept.get(0),
             y: kept.get(kept.len() - 1),
@@ -376,7 +376,7 @@ impl<K: Kernels> Executor<K> {
             let mut pass = Forward {
                 examples: place.rows,
                 training: plan.purpose != Purpose::Predict,
-                draw: Draw::new(network.config().seed, node.layer, batch),
+                draw: Draw::new(network.config().seed, node.layer, node.stream, batch),
                 weights: parameters.part(node.weights.clone()),
                 bias: parameters.part(node.bias.clone()),
                 running: &mut running[node.running.clone()],

@@ -142,6 +142,12 @@ impl Network {
         }
     }
 
+    /// True if the network has one end whose outputs are those of a dense layer without an activation: any number can be an output.
+    pub fn ends_linear(&self) -> bool {
+        let [head] = &self.graph.heads[..] else { return false };
+        matches!(self.graph.writer(head.value), Some(Node { op: Op::Dense { .. }, .. }))
+    }
+
     pub(crate) fn from_parts(
         config: NetworkConfig,
         layers: Vec<LayerInfo>,

@@ -15,6 +15,8 @@ use crate::{Activation, Shape};
 pub(crate) struct Node {
     /// The layer that it came from; random numbers are counted by it.
     pub layer: usize,
+    /// The random stream of the operation among those of its layer.
+    pub stream: u64,
     pub op: Op,
     /// What it reads, in the order in which the operation wants it.
     pub reads: Vec<ValueId>,
@@ -401,6 +403,28 @@ impl Conv {
     /// Weights of one filter.
     pub(crate) fn depth(&self) -> usize {
         self.window.kernel[0] * self.window.kernel[1] * self.group_channels()
+    }
+}
+
+impl Op {
+    /// True if the operation draws from its layer's random streams; samples of a Boltzmann machine number their draws themselves.
+    pub(crate) fn is_random(&self) -> bool {
+        matches!(
+            self,
+            Self::Dropout { .. }
+                | Self::Noise(_)
+                | Self::Augment { .. }
+                | Self::Latent
+                | Self::Activation(Activation::RandomRelu { .. })
+        )
+    }
+
+    /// True if a gradient of the output is passed on to the inputs: not through samples, masks and indices.
+    pub(crate) fn passes_gradient(&self) -> bool {
+        !matches!(
+            self,
+            Self::Sample { .. } | Self::DifferentSteps { .. } | Self::OneHot { .. } | Self::Embedding { .. }
+        )
     }
 }
 

@@ -11,22 +11,26 @@ use crate::random::Counted;
 pub(crate) struct Draw<'a> {
     seed: u64,
     layer: usize,
+    stream: u64,
     epoch: u64,
     indices: &'a [u64],
 }
 
 /// Keeps the streams of layers apart from those of initial weights, which use small purposes.
 const LAYER_STREAMS: u64 = 1 << 32;
+/// Keeps the streams of the operations of a layer apart.
+const OPERATION_STREAMS: u64 = 1 << 40;
 
 impl<'a> Draw<'a> {
-    pub(crate) fn new(seed: u64, layer: usize, batch: &'a Batch) -> Self {
-        Self { seed, layer, epoch: batch.epoch, indices: &batch.indices }
+    pub(crate) fn new(seed: u64, layer: usize, stream: u64, batch: &'a Batch) -> Self {
+        Self { seed, layer, stream, epoch: batch.epoch, indices: &batch.indices }
     }
 
     /// The stream of this row: each row of an example has its own.
     pub(crate) fn row(&self, row: usize) -> Counted {
         let (copy, row) = (row / self.indices.len(), row % self.indices.len());
-        Counted::new(self.seed, LAYER_STREAMS + self.layer as u64, self.epoch, self.indices[row]).draw(copy as u64)
+        let purpose = LAYER_STREAMS + self.layer as u64 + self.stream * OPERATION_STREAMS;
+        Counted::new(self.seed, purpose, self.epoch, self.indices[row]).draw(copy as u64)
     }
 }
 

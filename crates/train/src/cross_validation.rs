@@ -39,10 +39,11 @@ pub struct Summary {
 /// What was told of every example by the model that has not seen it.
 #[derive(Clone, Debug, Default)]
 struct Told {
-    names: Vec<String>,
+    /// The names of outputs, by fold: a fold may lack a class.
+    names: Vec<Vec<String>>,
     is_of_classes: bool,
-    /// By the number that an example has in its source, which may be a part of another one: the fold from 1, and what came out.
-    rows: BTreeMap<u64, (usize, Vec<f32>)>,
+    /// By the number that an example has in its source, which may be a part of another one: the fold from 1, and the outputs.
+    rows: BTreeMap<u64, (usize, Vec<f64>)>,
 }
 
 /// What is known of a fold while it is trained: its number from 1, and an event.
@@ -68,7 +69,8 @@ impl Job {
                 found: format!("{folds} for {} examples", source.examples()),
             });
         }
-        let parts = self.division(source.clone(), options)?.folds(folds)?;
+        let division = self.division(source)?;
+        let parts = division.folds(folds)?;
         let folder = |number: usize| output.map(|output| output.join(format!("fold-{number}")));
         if let Some(output) = output {
             match found {
@@ -78,7 +80,8 @@ impl Job {
             }
         }
         let (mut scores, mut told) = (Vec::with_capacity(folds), Told::default());
-        for (number, (learned, judged)) in (1..).zip(parts) {
+        for (number, parts) in (1..).zip(parts) {
+            let (learned, judged) = parts?;
             let mut options = options.clone();
             options.given.insert("learned".into(), learned);
             options.given.insert("judged".into(), judged.clone());
@@ -120,14 +123,25 @@ impl Summary {
 }
 
 impl Told {
+    /// The names of all outputs: those of all classes, or those that every fold has.
+    fn all_names(&self, targets: &TargetShape) -> Vec<String> {
+        match targets {
+            TargetShape::Classes { names } if self.names.iter().any(|own| *own != self.names[0]) => names.clone(),
+            _ => self.names.first().cloned().unwrap_or_default(),
+        }
+    }
+
     fn add(&mut self, fold: usize, mut model: SavedModel, judged: Arc<dyn Source>) -> Result<(), Error> {
-        (self.names, self.is_of_classes) = (model.output_names(), model.predicts_classes());
-        let width = model.file.network.output().len();
+        self.is_of_classes = model.predicts_classes();
+        self.names.push(model.output_names());
+        let (width, offsets) = (model.file.network.output().len(), model.output_offsets());
         model.predict(judged, AT_A_TIME, |batch, outputs| {
             for (index, row) in batch.indices.iter().zip(outputs.chunks_exact(width)) {
                 // One output tells two classes apart.
                 let pair = self.is_of_classes && width == 1;
                 let row = if pair { vec![1.0 - row[0], row[0]] } else { row.to_vec() };
+                let offset = |at: usize| offsets.get(at).copied().unwrap_or_default();
+                let row = row.iter().enumerate().map(|(at, output)| shortest(*output) + offset(at)).collect();
                 self.rows.insert(*index, (fold, row));
             }
             Ok::<(), Error>(())
@@ -135,12 +149,17 @@ impl Told {
     }
 }
 
+/// The number that reads the same with 64 bits: `0.1`, not `0.10000000149`.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}
+
 /// Examples that are predicted, and written, at a time.
 const AT_A_TIME: usize = 256;
 
 impl CrossValidation {
-    /// Writes the figures as `cross-validation.json`, and what was told of every example as `out-of-fold.csv`: its number from 0, its fold,
-    /// what it is, and what the model that has not seen it says. `job` is the job that it is of.
+    /// Writes the figures as `cross-validation.json`, and the predictions as `out-of-fold.csv`: of every example its number from 1, its fold,
+    /// its target, and the outputs of the model that has not seen it. `job` is the job that it is of.
     pub fn save(&self, job: &Job, options: &OpenOptions, folder: &Path) -> Result<(), Error> {
         let fail = |source| Error::Output { path: folder.to_owned(), source };
         let json = serde_json::to_string_pretty(self).expect("names and numbers can be written");
@@ -157,7 +176,9 @@ impl CrossValidation {
             TargetShape::Values { names } => header.extend(names.iter().map(|name| format!("target of {name}"))),
         }
         header.extend(self.told.is_of_classes.then(|| "prediction".into()));
-        header.extend(self.told.names.iter().map(|name| format!("output of {name}")));
+        let names = self.told.all_names(targets);
+        header.extend(names.iter().map(|name| format!("output of {name}")));
+        let offsets = source.schema().map(|schema| schema.target_shifts().to_vec()).unwrap_or_default();
         writer.write_record(&header).map_err(unwritten)?;
         let mut batch = Batch::empty();
         let examples = source.examples() as u64;
@@ -166,21 +187,30 @@ impl CrossValidation {
             source.read(&places, &mut batch)?;
             for (row, (place, index)) in places.iter().zip(&batch.indices).enumerate() {
                 let Some((fold, outputs)) = self.told.rows.get(index) else { continue };
-                let mut cells = vec![place.to_string(), fold.to_string()];
+                let mut cells = vec![(place + 1).to_string(), fold.to_string()];
                 match (&batch.targets, targets) {
                     (Targets::Classes(classes), TargetShape::Classes { names }) => {
                         cells.push(names[classes[row] as usize].clone());
                     }
                     (Targets::Values { width, values }, _) => {
-                        cells.extend(values[row * width..(row + 1) * width].iter().map(f32::to_string));
+                        let offset = |at: usize| offsets.get(at).copied().unwrap_or_default();
+                        let values = values[row * width..(row + 1) * width].iter().enumerate();
+                        cells.extend(values.map(|(at, value)| (shortest(*value) + offset(at)).to_string()));
                     }
                     _ => {}
                 }
                 if self.told.is_of_classes {
                     let most = |best, at| if outputs[at] > outputs[best] { at } else { best };
-                    cells.push(self.told.names[(0..outputs.len()).reduce(most).unwrap_or(0)].clone());
+                    cells.push(self.told.names[fold - 1][(0..outputs.len()).reduce(most).unwrap_or(0)].clone());
                 }
-                cells.extend(outputs.iter().map(f32::to_string));
+                let own = &self.told.names[fold - 1];
+                match *own == names {
+                    true => cells.extend(outputs.iter().map(f64::to_string)),
+                    // A class that the training part of this fold lacks has no chance in it.
+                    false => cells.extend(names.iter().map(|name| {
+                        own.iter().position(|known| known == name).map_or("0".into(), |at| outputs[at].to_string())
+                    })),
+                }
                 writer.write_record(&cells).map_err(unwritten)?;
             }
         }

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{Division, OpenOptions, Source, groups, open};
+use paceline_data::{Division, OpenOptions, Source, open};
 use paceline_nn::config::{NetworkConfig, explain};
 use paceline_nn::{Network, Registry};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Job {
     /// Which of the phases of a job this is, if it is one.
     pub phase: Option<Phase>,
     /// The data that the normaliser is fitted to, if that is not what is learned from: all phases treat features alike.
-    pub fitted_to: Option<String>,
+    pub fitted_to: Option<DataConfig>,
     /// What the network begins with, if that was learned elsewhere.
     pub transfer: Option<Transfer>,
     /// Whether it says neither workers nor a mode: then one process spreads each step over its cores.
@@ -358,8 +358,8 @@ impl Job {
             None => network_of(self.auto.settle(self.network.clone(), train.shape())?)?,
         };
         let mut trainer = Trainer::new(network, train, options)?.registry(self.registry.clone());
-        if let Some(spec) = &self.fitted_to {
-            trainer.fitted_to = open(spec, open_options)?;
+        if let Some(data) = &self.fitted_to {
+            trainer.fitted_to = Self { data: data.clone(), ..self.clone() }.sources(open_options)?.0;
         }
         // A run that goes on has begun already.
         if let Some(transfer) = self.transfer.as_ref().filter(|_| !trainer.options.resume) {
@@ -372,9 +372,9 @@ impl Job {
     }
 
     /// How its training data falls into parts: by groups where the source names them, by classes where the job says so.
-    pub fn division(&self, train: Arc<dyn Source>, options: &OpenOptions) -> Result<Division, Error> {
+    pub fn division(&self, train: Arc<dyn Source>) -> Result<Division, Error> {
         let seed = self.options.seed;
-        match groups(&self.data.train, options, &*train)? {
+        match train.groups() {
             Some(_) if self.data.stratified => {
                 let expected = "left out where the source has a `group`: both cannot hold at once";
                 Err(Error::BadSetting { setting: "data.stratified", expected, found: "true".into() })
@@ -395,7 +395,7 @@ impl Job {
             }
             (None, Some(_)) if train.partitions().is_some() => Err(Error::PartitionsAreNotSplit),
             (None, Some(share)) => {
-                let (train, test) = self.division(train, options)?.split(1.0 - share)?;
+                let (train, test) = self.division(train)?.split(1.0 - share)?;
                 Ok((train, Some(test)))
             }
             (None, None) => Ok((train, None)),

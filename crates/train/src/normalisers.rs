@@ -5,7 +5,7 @@ use std::path::Path;
 
 use paceline_data::{LoaderOptions, Normaliser, NormaliserKind, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
-use paceline_nn::{ModelFile, Network};
+use paceline_nn::{Loss as LossFunction, ModelFile, Network};
 
 use crate::run::resume::{json, read_extra};
 use crate::{Error, Trainer};
@@ -29,9 +29,14 @@ impl Normalisers {
         Ok(Self { features: Normaliser::fit(kind, &*trainer.fitted_to)?, targets: fit_targets(trainer)? })
     }
 
-    /// The same for a run that begins with a model: one that has only been pretrained has learned no targets.
-    pub(crate) fn or_of_targets(self, trainer: &Trainer) -> Result<Self, Error> {
-        let targets = if self.targets.is_some() { self.targets } else { fit_targets(trainer)? };
+    /// The same for a run that begins with a model: one that has only been pretrained has learned no targets; another one goes on learning
+    /// them as it has.
+    pub(crate) fn or_of_targets(self, trainer: &Trainer, is_pretrained: bool) -> Result<Self, Error> {
+        let is_asked_for = trainer.options.target_normaliser.is_some();
+        let targets = match self.targets {
+            None if is_asked_for || is_pretrained => fit_targets(trainer)?,
+            targets => targets,
+        };
         Ok(Self { features: self.features, targets })
     }
 
@@ -62,11 +67,44 @@ impl Normalisers {
     }
 }
 
+/// Whether a loss sees nothing but differences of outputs and targets.
+fn is_of_differences(loss: &LossFunction) -> bool {
+    matches!(loss, LossFunction::Mse | LossFunction::L2 | LossFunction::Mae | LossFunction::L1)
+}
+
+/// The normaliser for targets of a job that names none: targets are standardised where a linear output learns numbers by their differences,
+/// so that their unit does not decide whether they are learned.
+pub(crate) fn suiting_targets(trainer: &Trainer) -> NormaliserKind {
+    let (network, source) = (&trainer.network, &*trainer.train);
+    let TargetShape::Values { names } = &source.shape().targets else { return NormaliserKind::None };
+    let suits = network.wants_targets()
+        && source.partitions().is_none()
+        && network.ends_linear()
+        && names.len() == network.output().len()
+        && network.outputs().all(|output| is_of_differences(output.loss));
+    if suits { NormaliserKind::Standardise } else { NormaliserKind::None }
+}
+
+/// Fails where targets are read less an offset, since they lie far from 0, and the loss is not one of differences.
+fn expect_offsets_to_cancel(trainer: &Trainer) -> Result<(), Error> {
+    let has_offsets = trainer.train.schema().is_some_and(|schema| !schema.target_shifts().is_empty());
+    if !has_offsets || trainer.network.outputs().all(|output| is_of_differences(output.loss)) {
+        return Ok(());
+    }
+    let expected = "targets that 32 bits can tell apart, for a loss other than `mse`, `l2`, `mae` and `l1`: subtract a number near their \
+                    mean in the data";
+    Err(Error::BadSetting { setting: "data.train", expected, found: "a target column far from 0".into() })
+}
+
 /// Where outputs are of the same kind as targets: one can be taken back as the other was brought.
 fn fit_targets(trainer: &Trainer) -> Result<Option<Normaliser>, Error> {
     let (network, source) = (&trainer.network, &*trainer.train);
-    let kind = trainer.options.target_normaliser.unwrap_or_default();
-    if kind == NormaliserKind::None || !network.wants_targets() {
+    if !network.wants_targets() {
+        return Ok(None);
+    }
+    expect_offsets_to_cancel(trainer)?;
+    let kind = trainer.options.target_normaliser.unwrap_or_else(|| suiting_targets(trainer));
+    if kind == NormaliserKind::None {
         return Ok(None);
     }
     let is_alike = |names: &[String]| {

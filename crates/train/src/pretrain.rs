@@ -180,11 +180,10 @@ impl Job {
                 let own = pretrain.of(&name);
                 let options = self.options.clone();
                 Job {
-                    data: DataConfig {
-                        train: own.train.unwrap_or_else(|| self.data.train.clone()),
-                        test: None,
-                        test_share: None,
-                        stratified: false,
+                    // Examples that are set aside for the test are not learned from in any phase.
+                    data: match own.train {
+                        Some(train) => DataConfig { train, test: None, test_share: None, stratified: false },
+                        None => DataConfig { test: None, ..self.data.clone() },
                     },
                     network: self.network.clone().pretraining(index).laid_over(index, &own.settings),
                     options: TrainOptions {
@@ -194,6 +193,8 @@ impl Job {
                         steps: None,
                         class_weights: None,
                         early_stopping: None,
+                        plateau: None,
+                        evaluate: false,
                         ..options
                     },
                     pretrain: None,
@@ -207,8 +208,8 @@ impl Job {
         }
         phases.iter_mut().skip(1).for_each(|job| job.transfer = None);
         // What a layer has learned of features holds for features that are treated alike.
-        let first = phases[0].data.train.clone();
-        for job in phases.iter_mut().filter(|job| job.data.train != first) {
+        let first = phases[0].data.clone();
+        for job in phases.iter_mut().filter(|job| job.data.train != first.train) {
             job.fitted_to = Some(first.clone());
         }
         phases

@@ -103,6 +103,14 @@ impl SavedModel {
             && self.schema.as_ref().is_some_and(|s| s.class_names().is_some())
     }
 
+    /// The offsets that make outputs numbers of the data: targets far from 0 are learned less an offset, and `predict` gives them so. Empty
+    /// where there are none.
+    pub fn output_offsets(&self) -> Vec<f64> {
+        let offsets = self.schema.as_ref().map(Schema::target_shifts).unwrap_or_default();
+        let outputs = self.file.network.output().len();
+        if offsets.len() == outputs { offsets.to_vec() } else { Vec::new() }
+    }
+
     /// Whether the outputs are probabilities.
     pub fn gives_probabilities(&self) -> bool {
         self.file.network.gives_probabilities()
@@ -115,7 +123,7 @@ impl SavedModel {
         evaluate(&mut self.engine, &self.file.state, &self.file.network, source, options, Thresholds::Exact)
     }
 
-    /// Hands every batch with its outputs, row after row, to `each`.
+    /// Hands every batch with its outputs, row after row, to `each`; see [`Self::output_offsets`].
     pub fn predict<E: From<Error>>(
         &mut self,
         source: Arc<dyn Source>,

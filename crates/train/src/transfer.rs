@@ -136,7 +136,7 @@ impl Trainer {
             return Err(Error::OtherModel { expected, found });
         }
         let normalisers = self.fit_normalisers()?;
-        self.begins = Some(Begins { state, progress: Progress::default(), normalisers });
+        self.begins = Some(Begins { state, progress: Progress::default(), normalisers, is_pretrained: true });
         self.transferred = Some(told);
         Ok(self)
     }

@@ -11,7 +11,7 @@ use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
-use crate::sheet::{Format, Sheet};
+use crate::sheet::{Format, Numbers, Sheet};
 
 /// Rows without a prediction that are told one by one.
 const MOST_TOLD: usize = 20;
@@ -39,11 +39,12 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let kept = keep_columns.as_ref().map(|names| Kept::open(data, &options, names)).transpose()?;
     let mut rows = Rows { model: Said::of(&model), ids: *ids, kept, next: 0, left_out: left_out.iter().peekable() };
     let (count, (text, numbers)) = (rows.count(), rows.columns()?);
+    let is_wide = !rows.model.offsets.is_empty();
     let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
     let inference = inference(model.file, workers)?;
     let batch = *batch as usize;
     let write = |out: &mut (dyn Write + Send)| {
-        let mut sheet = Sheet::new(format, out, count, &text, &numbers)?;
+        let mut sheet = Sheet::new(format, out, count, &text, &numbers, is_wide)?;
         let mut write = |outputs: &[f32]| rows.write(outputs, &mut sheet);
         match (&helping.listen, bytes) {
             (Some(listen), Some(model)) => {
@@ -99,6 +100,8 @@ struct Said {
     what: &'static str,
     /// Numbers that come out.
     width: usize,
+    /// See [`SavedModel::output_offsets`].
+    offsets: Vec<f64>,
 }
 
 impl Said {
@@ -108,6 +111,7 @@ impl Said {
             classes: model.predicts_classes(),
             what: if model.gives_probabilities() { "probability" } else { "output" },
             width: model.file.network.output().len(),
+            offsets: model.output_offsets(),
         }
     }
 }
@@ -205,7 +209,13 @@ impl Rows<'_> {
             let row = if self.model.classes && row.len() == 1 { &pair[..] } else { row };
             let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best }).unwrap_or(0);
             text.extend(self.model.classes.then(|| self.model.names[best].clone()));
-            sheet.row(&text, Some(row), row.len())?;
+            match &self.model.offsets[..] {
+                [] => sheet.row(&text, Some(Numbers::Narrow(row)), row.len())?,
+                offsets => {
+                    let wide: Vec<f64> = row.iter().zip(offsets).map(|(value, by)| f64::from(*value) + by).collect();
+                    sheet.row(&text, Some(Numbers::Wide(&wide)), row.len())?;
+                }
+            }
         }
         Ok(())
     }

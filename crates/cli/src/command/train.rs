@@ -134,10 +134,10 @@ fn preview(arguments: &arguments::Train, job: &Job) -> Result<Exit> {
         Events::Json => say(&serde_json::to_string(&preview)?)?,
         Events::None => {}
         Events::Auto => {
-            trainer.warn(&mut |event| {
-                if let Event::Warning { message } = event {
-                    eprintln!("warning: {message}");
-                }
+            trainer.warn(&mut |event| match event {
+                Event::Note { message } => eprintln!("{message}"),
+                Event::Warning { message } => eprintln!("warning: {message}"),
+                _ => {}
             });
             tell_network(trainer.network())?;
             say(&format_args!("\n{preview}\n\nnothing was trained and nothing was written"))?;

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::normaliser::of_step;
 use crate::source::for_each_piece;
 use crate::{Error, Source};
 
@@ -7,7 +8,7 @@ use crate::{Error, Source};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// Examples.
+    /// Examples, or steps of sequences: a number means the same at each step, so that all steps are taken together.
     pub count: u64,
     /// The smallest value of each column; none without examples.
     pub minimum: Vec<Option<f32>>,
@@ -28,15 +29,28 @@ impl Statistics {
 
     /// Of all examples of a source, in one pass and bounded memory.
     pub fn of(source: &dyn Source) -> Result<Self, Error> {
-        let width = source.shape().width();
+        let width = of_step(source);
+        let is_sequence = width < source.shape().width();
         let mut all = Self::empty(width);
         for_each_piece(source, |batch| {
-            for row in batch.features.chunks_exact(width) {
+            // A step whose first number is NaN is padding.
+            for row in batch.features.chunks_exact(width).filter(|row| !(is_sequence && row[0].is_nan())) {
                 all.take(row);
             }
             Ok(())
         })?;
-        Ok(all)
+        Ok(all.repeated(source.shape().width() / width))
+    }
+
+    /// The same for every step of a sequence.
+    fn repeated(self, steps: usize) -> Self {
+        Self {
+            count: self.count,
+            minimum: self.minimum.repeat(steps),
+            maximum: self.maximum.repeat(steps),
+            mean: self.mean.repeat(steps),
+            squares: self.squares.repeat(steps),
+        }
     }
 
     fn take(&mut self, row: &[f32]) {

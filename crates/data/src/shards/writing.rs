@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int64Type};
 use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -22,14 +22,23 @@ pub struct ParquetWriter<W: Write + Send> {
     /// By column.
     text: Vec<Vec<ByteArray>>,
     /// By column; those that are there.
-    numbers: Vec<Vec<f32>>,
+    numbers: Vec<Vec<f64>>,
+    /// Whether numbers have 64 bits in the file.
+    is_wide: bool,
     /// By row: 1 if it has numbers.
     has_numbers: Vec<i16>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// A table with these columns.
-    pub fn new(out: W, count: Option<&str>, text: &[String], numbers: &[String]) -> std::io::Result<Self> {
+    /// A table with these columns; its numbers have 64 bits if it `is_wide`, else 32.
+    pub fn new(
+        out: W,
+        count: Option<&str>,
+        text: &[String],
+        numbers: &[String],
+        is_wide: bool,
+    ) -> std::io::Result<Self> {
+        let physical = if is_wide { Physical::DOUBLE } else { Physical::FLOAT };
         let column = |name: &str, physical, logical, repetition| {
             let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
             builder.with_logical_type(logical).build().map(Arc::new)
@@ -38,7 +47,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             let texts = text
                 .iter()
                 .map(|name| column(name, Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED));
-            let rest = numbers.iter().map(|name| column(name, Physical::FLOAT, None, Repetition::OPTIONAL));
+            let rest = numbers.iter().map(|name| column(name, physical, None, Repetition::OPTIONAL));
             let first = count.map(|name| column(name, Physical::INT64, None, Repetition::REQUIRED));
             let fields = first.into_iter().chain(texts).chain(rest).collect::<Result<Vec<_>>>()?;
             let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
@@ -47,11 +56,12 @@ impl<W: Write + Send> ParquetWriter<W> {
         })();
         let writer = writer.map_err(std::io::Error::other)?;
         let (text, numbers) = (vec![Vec::new(); text.len()], vec![Vec::new(); numbers.len()]);
-        Ok(Self { writer, counts: count.map(|_| Vec::new()), counted: 0, text, numbers, has_numbers: Vec::new() })
+        let (counts, has_numbers) = (count.map(|_| Vec::new()), Vec::new());
+        Ok(Self { writer, counts, counted: 0, text, numbers, is_wide, has_numbers })
     }
 
     /// Adds a row; without numbers these are null.
-    pub fn row(&mut self, text: &[String], numbers: Option<&[f32]>) -> std::io::Result<()> {
+    pub fn row(&mut self, text: &[String], numbers: Option<&[f64]>) -> std::io::Result<()> {
         self.counted += 1;
         self.counts.iter_mut().for_each(|counts| counts.push(self.counted));
         for (column, text) in self.text.iter_mut().zip(text) {
@@ -80,7 +90,13 @@ impl<W: Write + Send> ParquetWriter<W> {
         }
         for column in &mut self.numbers {
             let mut writer = group.next_column()?.expect("as many columns as the schema has");
-            writer.typed::<FloatType>().write_batch(column, Some(&self.has_numbers), None)?;
+            match self.is_wide {
+                true => writer.typed::<DoubleType>().write_batch(column, Some(&self.has_numbers), None)?,
+                false => {
+                    let narrow: Vec<f32> = column.iter().map(|number| *number as f32).collect();
+                    writer.typed::<FloatType>().write_batch(&narrow, Some(&self.has_numbers), None)?
+                }
+            };
             writer.close()?;
             column.clear();
         }
@@ -109,10 +125,11 @@ mod tests {
         let path = folder.path().join("table.parquet");
         let file = std::fs::File::create(&path).expect("a file");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let mut writer = ParquetWriter::new(file, Some("row"), &names(&["name"]), &names(&["a", "b"])).expect("a file");
+        let mut writer =
+            ParquetWriter::new(file, Some("row"), &names(&["name"]), &names(&["a", "b"]), false).expect("a file");
         let rows = GROUP + 10;
         for row in 0..rows {
-            let numbers = [row as f32, -0.5];
+            let numbers = [row as f64, -0.5];
             writer.row(&[format!("row {row}")], Some(&numbers)).expect("written");
         }
         writer.finish().expect("written");

@@ -10,13 +10,15 @@ use crate::suggestion::Suggestion;
 use crate::{Error, ExampleShape, TargetShape};
 
 /// Turns the rows of one file into examples, as a schema says.
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     columns: Vec<(usize, Feature)>,
     target: Target,
     weight: Option<usize>,
     missing: Missing,
     unknown: Unknown,
-    pub(super) shape: ExampleShape,
+    /// Advice for a class that the schema lacks.
+    advice: &'static str,
+    pub(crate) shape: ExampleShape,
 }
 
 enum Feature {
@@ -26,22 +28,33 @@ enum Feature {
 
 enum Target {
     None,
-    Classes { field: usize, indices: HashMap<String, usize> },
-    Values { fields: Vec<usize> },
+    Classes {
+        field: usize,
+        indices: HashMap<String, usize>,
+    },
+    /// Columns with their offsets.
+    Values {
+        fields: Vec<(usize, f64)>,
+    },
 }
+
+/// The advice for a class that only held-out rows have.
+const HELD_OUT: &str = ", in the rows that this model learns from: set `data.stratified = true`, or name all classes in the source, as in `classes=a,b,c`";
 
 /// Rows that were decoded.
 #[derive(Clone, Debug)]
-pub(super) struct Decoded {
-    pub(super) rows: usize,
-    pub(super) features: Vec<f32>,
-    pub(super) targets: Targets,
-    pub(super) weights: Option<Vec<f32>>,
+pub(crate) struct Decoded {
+    pub(crate) rows: usize,
+    pub(crate) features: Vec<f32>,
+    pub(crate) targets: Targets,
+    pub(crate) weights: Option<Vec<f32>>,
+    /// Cells with a category that the schema lacks, taken for none of its names.
+    pub(crate) unknown: u64,
 }
 
 impl Decoded {
-    pub(super) fn clear(&mut self) {
-        self.rows = 0;
+    pub(crate) fn clear(&mut self) {
+        (self.rows, self.unknown) = (0, 0);
         self.features.clear();
         match &mut self.targets {
             Targets::None => {}
@@ -54,7 +67,7 @@ impl Decoded {
 
 impl Decoder {
     /// Finds the columns of a schema in a file; `label` overrides the name of the label columns.
-    pub(super) fn new(schema: &Schema, rows: &Rows, label: &[String], wants_targets: bool) -> Result<Self, Error> {
+    pub(crate) fn new(schema: &Schema, rows: &Rows, label: &[String], wants_targets: bool) -> Result<Self, Error> {
         // A file without a header and without a label holds nothing but the features, in their order.
         let by_place = !rows.named && !wants_targets && rows.names.len() == schema.columns.len();
         let mut columns = Vec::new();
@@ -80,13 +93,15 @@ impl Decoder {
                 let field = rows.column(label.first().unwrap_or(column))?;
                 Target::Classes { field, indices: numbered(names) }
             }
-            SchemaTarget::Values { columns, .. } => {
+            SchemaTarget::Values { columns, shifts } => {
                 let names = if label.is_empty() { columns } else { label };
                 if names.len() != columns.len() {
                     let expected = format!("{} columns, as in training", columns.len());
                     return Err(Error::BadSetting { setting: "label", expected, found: label.join(",") });
                 }
-                Target::Values { fields: names.iter().map(|name| rows.column(name)).collect::<Result<_, _>>()? }
+                let shifts = shifts.iter().copied().chain(std::iter::repeat(0.0));
+                let field = |(name, shift): (&String, f64)| Ok((rows.column(name)?, shift));
+                Target::Values { fields: names.iter().zip(shifts).map(field).collect::<Result<_, Error>>()? }
             }
         };
         // Weights are for training and scoring; predictions need none.
@@ -98,11 +113,18 @@ impl Decoder {
             SchemaTarget::Values { columns, .. } => TargetShape::Values { names: columns.clone() },
         };
         let shape = ExampleShape { features: vec![schema.width()], targets };
-        Ok(Self { columns, target, weight, missing: schema.missing, unknown: schema.unknown, shape })
+        let (missing, unknown) = (schema.missing, schema.unknown);
+        Ok(Self { columns, target, weight, missing, unknown, advice: "", shape })
+    }
+
+    /// The decoder of a table whose schema was fitted to some of its rows: categories that only the others have are none of the names.
+    pub(crate) fn with_held_out_rows(mut self) -> Self {
+        (self.unknown, self.advice) = (Unknown::Ignore, HELD_OUT);
+        self
     }
 
     /// Room for this many rows.
-    pub(super) fn room(&self, rows: usize) -> Decoded {
+    pub(crate) fn room(&self, rows: usize) -> Decoded {
         Decoded {
             rows: 0,
             features: Vec::with_capacity(rows * self.shape.width()),
@@ -114,11 +136,12 @@ impl Decoder {
                 }
             },
             weights: self.weight.map(|_| Vec::with_capacity(rows)),
+            unknown: 0,
         }
     }
 
     /// Bytes that one decoded row takes.
-    pub(super) fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         let targets = match &self.target {
             Target::None => 0,
             Target::Classes { .. } => 1,
@@ -127,17 +150,17 @@ impl Decoder {
         4 * (self.shape.width() + targets + usize::from(self.weight.is_some()))
     }
 
-    pub(super) fn weighted(&self) -> bool {
+    pub(crate) fn weighted(&self) -> bool {
         self.weight.is_some()
     }
 
     /// Reads the next row that is not dropped into `out`; `false` at the end of the file.
-    pub(super) fn read_row(&self, rows: &mut Rows, out: &mut Decoded) -> Result<bool, Error> {
+    pub(crate) fn read_row(&self, rows: &mut Rows, out: &mut Decoded) -> Result<bool, Error> {
         self.read_row_telling(rows, out, |_| {})
     }
 
     /// The same; tells which field was empty for every row that is dropped.
-    pub(super) fn read_row_telling(
+    pub(crate) fn read_row_telling(
         &self,
         rows: &mut Rows,
         out: &mut Decoded,
@@ -166,13 +189,13 @@ impl Decoder {
 
     /// The first field that is needed and empty.
     fn lacks_a_value(&self, record: &StringRecord) -> Option<usize> {
-        let targets = match &self.target {
-            Target::None => &[],
-            Target::Classes { field, .. } => std::slice::from_ref(field),
-            Target::Values { fields } => &fields[..],
+        let targets: Vec<usize> = match &self.target {
+            Target::None => Vec::new(),
+            Target::Classes { field, .. } => vec![*field],
+            Target::Values { fields } => fields.iter().map(|(field, _)| *field).collect(),
         };
         let features = self.columns.iter().map(|(field, _)| *field);
-        let mut needed = features.chain(targets.iter().copied()).chain(self.weight);
+        let mut needed = features.chain(targets).chain(self.weight);
         needed.find(|field| Cell::of(&record[*field]) == Cell::Missing)
     }
 
@@ -188,8 +211,11 @@ impl Decoder {
                 }
                 (Feature::Category { places }, cell) => {
                     let place = places.get(text).copied();
-                    if place.is_none() && cell != Cell::Missing && self.unknown == Unknown::Error {
-                        return Err(unknown(field, text, places, true));
+                    if place.is_none() && cell != Cell::Missing {
+                        if self.unknown == Unknown::Error {
+                            return Err(unknown(field, text, places, "; `unknown=ignore` takes it for none of them"));
+                        }
+                        out.unknown += 1;
                     }
                     let start = out.features.len();
                     out.features.resize(start + places.len(), 0.0);
@@ -205,11 +231,11 @@ impl Decoder {
                 }
                 let index = indices.get(text).copied();
                 let index = index.or_else(|| indices.get(&whole_number(text)?.to_string()).copied());
-                classes.push(index.ok_or_else(|| unknown(*field, text, indices, false))? as u32);
+                classes.push(index.ok_or_else(|| unknown(*field, text, indices, self.advice))? as u32);
             }
             (Target::Values { fields }, Targets::Values { values, .. }) => {
-                for field in fields {
-                    values.push(number_in(record, *field, "finite number")?);
+                for (field, shift) in fields {
+                    values.push((number_in(record, *field, "finite number")? - shift) as f32);
                 }
             }
             _ => {}
@@ -220,7 +246,7 @@ impl Decoder {
             if weight < 0.0 {
                 return Err(Bad { field, why: Why::NotANumber(EXPECTED) });
             }
-            weights.push(weight);
+            weights.push(weight as f32);
         }
         Ok(())
     }
@@ -230,17 +256,17 @@ fn numbered(names: &[String]) -> HashMap<String, usize> {
     names.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect()
 }
 
-fn number_in(record: &StringRecord, field: usize, expected: &'static str) -> Result<f32, Bad> {
+fn number_in(record: &StringRecord, field: usize, expected: &'static str) -> Result<f64, Bad> {
     match Cell::of(&record[field]) {
-        Cell::Number(number) => Ok(number as f32),
+        Cell::Number(number) => Ok(number),
         Cell::Missing => Err(Bad { field, why: Why::Missing }),
         Cell::Text(_) => Err(Bad { field, why: Why::NotANumber(expected) }),
     }
 }
 
-fn unknown(field: usize, text: &str, known: &HashMap<String, usize>, is_feature: bool) -> Bad {
+fn unknown(field: usize, text: &str, known: &HashMap<String, usize>, advice: &'static str) -> Bad {
     let suggestion = Suggestion::nearest(text, known.keys().map(String::as_str));
-    Bad { field, why: Why::Unknown { known: known.len() as u32, suggestion, is_feature } }
+    Bad { field, why: Why::Unknown { known: known.len() as u32, suggestion, advice } }
 }
 
 /// A cell that could not be decoded; where it stands is looked up only then.
@@ -252,28 +278,28 @@ struct Bad {
 enum Why {
     Missing,
     NotANumber(&'static str),
-    Unknown { known: u32, suggestion: Suggestion, is_feature: bool },
+    Unknown { known: u32, suggestion: Suggestion, advice: &'static str },
 }
 
 impl Bad {
     fn explain(self, rows: &Rows, found: String, rule: Missing) -> Error {
         let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[self.field].clone());
         match self.why {
-            Why::Missing => missing_value(rows, self.field, found, rule),
+            Why::Missing => missing_value(rows, self.field, found, rule, String::new()),
             Why::NotANumber(expected) => Error::BadCell { path, line, column, expected, found },
-            Why::Unknown { known, suggestion, is_feature } => {
-                Error::UnknownCategory { path, line, column, found, known, suggestion, is_feature }
+            Why::Unknown { known, suggestion, advice } => {
+                Error::UnknownCategory { path, line, column, found, known, suggestion, advice }
             }
         }
     }
 }
 
 /// A value that is missing where the rule does not help: under `missing=error`, or in a label or weight.
-pub(super) fn missing_value(rows: &Rows, field: usize, found: String, rule: Missing) -> Error {
+pub(crate) fn missing_value(rows: &Rows, field: usize, found: String, rule: Missing, all: String) -> Error {
     let advice = match rule {
         Missing::Error => "; `missing=drop`, `missing=mean` and `missing=value:NUMBER` are others",
         _ => ", which does not fill in labels and weights; `missing=drop` leaves such rows out",
     };
     let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[field].clone());
-    Error::MissingValue { path, line, column, found, rule: rule.to_string(), advice }
+    Error::MissingValue { path, line, column, found, rule: rule.to_string(), advice, all }
 }

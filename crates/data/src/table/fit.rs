@@ -1,11 +1,11 @@
 //! The first pass over a table: it finds out what the columns are, and where blocks of rows begin.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use csv::{Position, StringRecord};
 
 use super::decoder::missing_value;
-use super::narrowing::{Spread, remark_on_names};
+use super::narrowing::{Spread, looks_like_a_number, remark_on_classes, remark_on_names, remark_on_numbers};
 use super::rows::{Cell, Rows};
 use super::{Column, ColumnKind, Dropped, Missing, Schema, SchemaTarget, TableOptions, Task};
 use crate::Error;
@@ -15,12 +15,14 @@ use crate::source::Notes;
 const MOST_NAMES: usize = 10_000;
 
 /// What the first pass found.
-pub(super) struct Fitted {
-    pub(super) schema: Schema,
-    pub(super) rows: usize,
+pub(crate) struct Fitted {
+    pub(crate) schema: Schema,
+    pub(crate) rows: usize,
     /// Where each block of rows begins.
-    pub(super) starts: Vec<Position>,
-    pub(super) notes: Notes,
+    pub(crate) starts: Vec<Position>,
+    pub(crate) notes: Notes,
+    /// The group of every row, where the options name its column.
+    pub(crate) groups: Option<Vec<u32>>,
 }
 
 /// What one column holds, gathered row by row.
@@ -34,6 +36,8 @@ struct Gathered {
     not_countable: bool,
     /// The distinct cells; `None` once they are too many.
     names: Option<BTreeSet<String>>,
+    /// Texts that people would read as numbers.
+    numeric_texts: u64,
     /// Where the first text stands: the culprit, if the column turns out to hold numbers.
     first_text: Option<(Position, String)>,
 }
@@ -50,6 +54,7 @@ impl Gathered {
             }
             Cell::Text(_) => {
                 self.texts += 1;
+                self.numeric_texts += u64::from(looks_like_a_number(text));
                 if self.first_text.is_none() {
                     self.first_text = Some((position(), text.to_owned()));
                 }
@@ -71,14 +76,16 @@ impl Gathered {
     }
 }
 
-/// Fits a schema to a file, and notes where every `block_rows` rows begin.
-pub(super) fn fit(
+/// Fits a schema to a file, and notes where every `block_rows` rows begin. With `learned`, a flag for every kept row, other rows have no
+/// say in the schema.
+pub(crate) fn fit(
     rows: &mut Rows,
     options: &TableOptions,
     wants_targets: bool,
     block_rows: usize,
+    learned: Option<&[bool]>,
 ) -> Result<Fitted, Error> {
-    let mut left_out = Dropped::new(!wants_targets || options.group.is_some());
+    let mut left_out = Dropped::new(!wants_targets);
     let labels = options.label.iter().map(|name| rows.column(name)).collect::<Result<Vec<_>, _>>();
     // A file to predict on may lack its label; where it has one, that is still no feature.
     let labels = if wants_targets { labels? } else { labels.unwrap_or_default() };
@@ -100,7 +107,8 @@ pub(super) fn fit(
     let mut used = features.clone();
     used.extend(labels.iter().filter(|_| wants_targets));
     used.extend(weight);
-    let (gathered, count, starts) = gather(rows, &used, missing, block_rows, &mut left_out)?;
+    let mut groups = group.map(Groups::new);
+    let (gathered, count, starts) = gather(rows, &used, (missing, learned), block_rows, &mut left_out, &mut groups)?;
     let mut notes = left_out.notes(rows, count);
     notes.remarks.extend(rows.remark());
     for (field, gathered) in used.iter().zip(&gathered).filter(|_| !rows.guessed.is_empty()) {
@@ -118,7 +126,11 @@ pub(super) fn fit(
         let kind = match forced.contains(field) || of(*field).is_text() {
             true => {
                 let names = category_names(of(*field), rows, *field)?;
-                notes.remarks.extend(remark_on_names(names.len(), rows, &name));
+                let looks_numeric = !forced.contains(field) && 2 * of(*field).numeric_texts > of(*field).texts;
+                match &of(*field).first_text {
+                    Some((_, text)) if looks_numeric => notes.remarks.push(remark_on_numbers(text, rows, &name)),
+                    _ => notes.remarks.extend(remark_on_names(names.len(), rows, &name)),
+                }
                 ColumnKind::Category { names }
             }
             false => {
@@ -135,13 +147,26 @@ pub(super) fn fit(
     let target = match &labels[..] {
         _ if !wants_targets => SchemaTarget::None,
         [] => SchemaTarget::None,
-        [label] if is_class(of(*label), options.task, count) => {
-            SchemaTarget::Classes { column: name(label), names: class_names(of(*label), rows, *label)? }
+        [label] if options.classes.is_some() || is_class(of(*label), options.task, count) => {
+            let names = match &options.classes {
+                Some(names) => names.clone(),
+                None => class_names(of(*label), rows, *label)?,
+            };
+            notes.remarks.extend(
+                options.task.is_none().then(|| remark_on_classes(of(*label).is_text(), &names, &name(label))).flatten(),
+            );
+            SchemaTarget::Classes { column: name(label), names }
         }
         labels => {
             labels.iter().try_for_each(|label| expect_numbers(of(*label), rows, *label))?;
-            notes.remarks.extend(labels.iter().filter_map(|label| of(*label).spread.remark(0.0, rows, &name(label))));
-            SchemaTarget::values(labels.iter().map(name).collect())
+            let mut shifts: Vec<f64> = labels.iter().map(|label| of(*label).spread.shift()).collect();
+            for (label, shift) in labels.iter().zip(&shifts) {
+                notes.remarks.extend(of(*label).spread.remark(*shift, rows, &name(label)));
+            }
+            if shifts.iter().all(|shift| *shift == 0.0) {
+                shifts.clear();
+            }
+            SchemaTarget::Values { columns: labels.iter().map(name).collect(), shifts }
         }
     };
     let schema = Schema {
@@ -150,20 +175,41 @@ pub(super) fn fit(
         weight: weight.as_ref().map(name),
         missing,
         unknown: options.unknown.unwrap_or_default(),
+        ..Schema::default()
     };
-    Ok(Fitted { schema, rows: count, starts, notes })
+    Ok(Fitted { schema, rows: count, starts, notes, groups: groups.map(|groups| groups.numbers) })
+}
+
+/// The groups of rows, numbered in the order in which they appear.
+pub(crate) struct Groups {
+    field: usize,
+    known: HashMap<String, u32>,
+    pub(crate) numbers: Vec<u32>,
+}
+
+impl Groups {
+    pub(crate) fn new(field: usize) -> Self {
+        Self { field, known: HashMap::new(), numbers: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, record: &StringRecord) {
+        let next = self.known.len() as u32;
+        self.numbers.push(*self.known.entry(record[self.field].to_owned()).or_insert(next));
+    }
 }
 
 fn gather(
     rows: &mut Rows,
     used: &[usize],
-    missing: Missing,
+    (missing, learned): (Missing, Option<&[bool]>),
     block_rows: usize,
     dropped: &mut Dropped,
+    groups: &mut Option<Groups>,
 ) -> Result<(Vec<Gathered>, usize, Vec<Position>), Error> {
     let mut gathered: Vec<Gathered> =
         used.iter().map(|_| Gathered { names: Some(BTreeSet::new()), ..Gathered::default() }).collect();
     let (mut count, mut starts) = (0, Vec::new());
+    let mut lacking: Vec<(u64, Option<Position>)> = vec![(0, None); used.len()];
     rows.restart()?;
     while let Some(record) = rows.next()? {
         let empty = used.iter().find(|field| Cell::of(&record[**field]) == Cell::Missing);
@@ -172,20 +218,45 @@ fn gather(
                 dropped.add(count, *field);
                 continue;
             }
-            (Missing::Error, Some(field)) => {
-                let found = record[*field].to_owned();
-                return Err(missing_value(rows, *field, found, missing));
+            (Missing::Error, Some(_)) => {
+                for (field, (count, first)) in used.iter().zip(&mut lacking) {
+                    if Cell::of(&record[*field]) == Cell::Missing {
+                        *count += 1;
+                        first.get_or_insert_with(|| position_of(record));
+                    }
+                }
             }
             _ => {}
         }
-        for (field, gathered) in used.iter().zip(&mut gathered) {
+        let is_learned = learned.is_none_or(|learned| learned.get(count).copied().unwrap_or_default());
+        for (field, gathered) in used.iter().zip(&mut gathered).filter(|_| is_learned) {
             let text = &record[*field];
             gathered.add(text, Cell::of(text), || position_of(record));
         }
+        groups.iter_mut().for_each(|groups| groups.add(record));
         if count % block_rows == 0 {
             starts.push(position_of(record));
         }
         count += 1;
+    }
+    let first = lacking.iter().enumerate().filter_map(|(at, (_, first))| Some((first.as_ref()?.byte(), at))).min();
+    if let Some((_, at)) = first {
+        let columns: Vec<(&str, u64)> = used
+            .iter()
+            .zip(&lacking)
+            .filter(|(_, (count, _))| *count > 0)
+            .map(|(field, (count, _))| (rows.names[*field].as_str(), *count))
+            .collect();
+        let all = columns.iter().map(|(name, count)| format!("`{name}` ({count})")).collect::<Vec<_>>().join(", ");
+        rows.seek(lacking[at].1.clone().expect("it is the first"))?;
+        let found = rows.next()?.map(|record| record[used[at]].to_owned()).unwrap_or_default();
+        return Err(missing_value(
+            rows,
+            used[at],
+            found,
+            missing,
+            format!("; rows that lack a value, by column: {all}"),
+        ));
     }
     match count {
         0 if dropped.is_empty() => Err(Error::OnlyHeader { path: rows.path.clone() }),
@@ -240,7 +311,7 @@ fn class_names(gathered: &Gathered, rows: &Rows, field: usize) -> Result<Vec<Str
 }
 
 /// The whole number that a text stands for: `3`, but also `3.0`.
-pub(super) fn whole_number(text: &str) -> Option<i64> {
+pub(crate) fn whole_number(text: &str) -> Option<i64> {
     let number = text.parse::<f64>().ok()?;
     (number.fract() == 0.0 && number.abs() <= 1e9).then_some(number as i64)
 }

@@ -35,6 +35,7 @@ pub(super) struct JsonLines {
     cells: Vec<String>,
 }
 
+#[derive(Clone)]
 struct Key {
     name: String,
     kind: Kind,
@@ -142,6 +143,20 @@ impl JsonLines {
         }
         lines.cells = vec![String::new(); columns];
         Ok(lines)
+    }
+
+    /// Another reader of the same lines.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            file: self.file.clone(),
+            reader: BufReader::with_capacity(1 << 16, self.file.clone()),
+            next: 0,
+            line: Vec::new(),
+            keys: self.keys.clone(),
+            places: self.places.clone(),
+            cells: self.cells.clone(),
+        }
     }
 
     fn find_keys(&mut self, wanted: &Wanted, labels: &[String]) -> Result<(), Error> {

@@ -121,6 +121,45 @@ impl Arrays {
     }
 }
 
+/// Whole numbers of more distinct values than these are perhaps amounts, not classes.
+const MANY_CLASSES: usize = 10;
+
+/// Says so where whole numbers are taken for classes.
+pub(super) fn remark_on_classes(is_text: bool, names: &[String], column: &str) -> Option<String> {
+    (!is_text && names.len() > MANY_CLASSES).then(|| {
+        format!(
+            "the whole numbers of column `{column}` are taken for {} classes; if they are amounts to predict, `task=regression` says so",
+            names.len()
+        )
+    })
+}
+
+/// Says so where held-out rows have categories that the rows to learn from lack.
+pub(crate) fn remark_on_held_out(unknown: u64, rows: &Rows) -> Option<String> {
+    (unknown > 0).then(|| {
+        format!(
+            "{unknown} cells of the held-out rows of `{}` have categories that the rows to learn from lack: they are taken for none of \
+             the known ones",
+            rows.path.display()
+        )
+    })
+}
+
+/// Whether a text is a number in the writing of people: `$12`, `1,234`, `0,5`, `12 %`, or an infinite one.
+pub(super) fn looks_like_a_number(text: &str) -> bool {
+    let plain: String = text.chars().filter(|letter| !" \u{a0}$€£%,'_".contains(*letter)).collect();
+    plain.parse::<f64>().is_ok()
+}
+
+/// Says so where texts that look like numbers become a category.
+pub(super) fn remark_on_numbers(text: &str, rows: &Rows, column: &str) -> String {
+    format!(
+        "column `{column}` of `{}` holds numbers such as `{text}`, which cannot be read as numbers, and becomes a category: write them \
+         with digits and one decimal point, or leave the column out with `drop={column}`",
+        rows.path.display()
+    )
+}
+
 /// Says so where a column of texts becomes very many features.
 pub(super) fn remark_on_names(names: usize, rows: &Rows, column: &str) -> Option<String> {
     (names > MANY_NAMES).then(|| {

@@ -19,6 +19,8 @@ pub struct TableOptions {
     pub drop: Vec<String>,
     /// `categories=a,b`: columns of numbers that are names, such as postal codes.
     pub categories: Vec<String>,
+    /// `classes=a,b,c`: all classes there are, in their order; left out: those that the label column has.
+    pub classes: Option<Vec<String>>,
     /// `weight=column`: the weight of each example.
     pub weight: Option<String>,
     /// `group=column`: what belongs together stays together when the table is split; it is no feature.
@@ -68,7 +70,7 @@ pub enum Unknown {
 }
 
 impl Unknown {
-    pub(super) fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         *self == Self::Error
     }
 }
@@ -100,8 +102,9 @@ impl fmt::Display for Missing {
 }
 
 impl TableOptions {
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 12] = [
         "label",
+        "classes",
         "columns",
         "drop",
         "categories",
@@ -114,12 +117,13 @@ impl TableOptions {
         "delimiter",
     ];
 
-    pub(super) fn parse(pairs: &[(&str, String)], format: Format) -> Result<Self, Error> {
+    pub(crate) fn parse(pairs: &[(&str, String)], format: Format) -> Result<Self, Error> {
         let mut options = Self {
             label: Vec::new(),
             columns: None,
             drop: Vec::new(),
             categories: Vec::new(),
+            classes: None,
             weight: None,
             group: None,
             unknown: None,
@@ -140,6 +144,7 @@ impl TableOptions {
                 "columns" => options.columns = Some(list()),
                 "drop" => options.drop = list(),
                 "categories" => options.categories = list(),
+                "classes" => options.classes = Some(declared_classes(list())?),
                 "weight" => options.weight = Some(value.clone()),
                 "group" => options.group = Some(value.clone()),
                 "unknown" => {
@@ -164,11 +169,27 @@ impl TableOptions {
                 _ => expect_name(what, key, known)?,
             }
         }
+        if options.classes.is_some() && (options.label.len() != 1 || options.task == Some(Task::Regression)) {
+            let (expected, found) = ("used beside one `label` column of classes".to_owned(), "set".to_owned());
+            return Err(Error::BadSetting { setting: "classes", expected, found });
+        }
         if options.label.len() > 1 && options.task == Some(Task::Classes) {
             let (expected, found) = ("one column when `task=classes`".to_owned(), options.label.join(","));
             return Err(Error::BadSetting { setting: "label", expected, found });
         }
         Ok(options)
+    }
+}
+
+/// Fails for a class that is named twice.
+fn declared_classes(names: Vec<String>) -> Result<Vec<String>, Error> {
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    match twice {
+        None => Ok(names),
+        Some((_, name)) => {
+            let expected = "a list in which every class is named once".to_owned();
+            Err(Error::BadSetting { setting: "classes", expected, found: format!("`{name}` twice") })
+        }
     }
 }
 

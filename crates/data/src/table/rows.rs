@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
@@ -11,7 +12,7 @@ use crate::suggestion::{Suggestion, listed};
 
 /// What a cell holds, judged by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     Missing,
     /// A number that is finite as `f32`.
     Number(f64),
@@ -20,7 +21,7 @@ pub(super) enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
         if text.is_empty() || MISSING.iter().any(|token| text.eq_ignore_ascii_case(token)) {
             return Self::Missing;
@@ -33,51 +34,47 @@ impl<'a> Cell<'a> {
 }
 
 /// The rows of a file, with its columns named.
-pub(super) struct Rows {
-    pub(super) path: PathBuf,
+pub(crate) struct Rows {
+    pub(crate) path: PathBuf,
     file: Plain,
     /// One name for each field: from the header, or the place from 0.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Whether the names come from the file.
-    pub(super) named: bool,
+    pub(crate) named: bool,
     /// The cells of the first line, if it was taken for data and nobody has said that it is.
-    pub(super) guessed: Vec<String>,
+    pub(crate) guessed: Vec<String>,
     reader: Lines,
     record: StringRecord,
     first: Position,
+    /// Where the row that was read last begins, until its quotes are known to be closed.
+    last: Option<u64>,
 }
 
 /// What rows are read from.
 enum Lines {
-    Csv(Reader<Plain>),
+    Csv(Reader<Plain>, u8),
     Json(JsonLines),
 }
 
 impl Rows {
-    pub(super) fn open(path: &Path, options: &TableOptions) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, options: &TableOptions) -> Result<Self, Error> {
         let file = Plain::open(path)?;
         // Of `table.tsv.gz` the name without its last ending counts.
         let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
         let name = if is_packed { path.with_extension("") } else { path.to_owned() };
         let tabs = name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
         let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
-        // The number of fields is checked here, to say which line; the crate's own check does not know it reliably.
-        let reader = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .trim(Trim::All)
-            .buffer_capacity(1 << 16)
-            .from_reader(file.clone());
+        let reader = csv_reader(file.clone(), delimiter);
         let mut rows = Self {
             path: path.to_owned(),
             file,
             names: Vec::new(),
             named: false,
             guessed: Vec::new(),
-            reader: Lines::Csv(reader),
+            reader: Lines::Csv(reader, delimiter),
             record: StringRecord::new(),
             first: Position::new(),
+            last: None,
         };
         if !rows.read_record()? {
             return Err(Error::EmptyTable { path: path.to_owned() });
@@ -108,7 +105,7 @@ impl Rows {
             rows.guessed = rows.record.iter().map(str::to_owned).collect();
         }
         if rows.named {
-            if let Lines::Csv(reader) = &rows.reader {
+            if let Lines::Csv(reader, _) = &rows.reader {
                 rows.first = reader.position().clone();
             }
         } else {
@@ -118,7 +115,7 @@ impl Rows {
     }
 
     /// Opens a file of lines of JSON. In the options, lists of numbers are replaced by their columns.
-    pub(super) fn open_json(
+    pub(crate) fn open_json(
         path: &Path,
         options: &mut TableOptions,
         wants_targets: bool,
@@ -140,68 +137,116 @@ impl Rows {
         }
         let (record, first) = (StringRecord::new(), Position::new());
         let (path, guessed, reader) = (path.to_owned(), Vec::new(), Lines::Json(lines));
-        let mut rows = Self { path, file, names, named: true, guessed, reader, record, first };
+        let mut rows = Self { path, file, names, named: true, guessed, reader, record, first, last: None };
         rows.restart()?;
         Ok(rows)
     }
 
+    /// Another reader of the same rows, at the first of them.
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        let reader = match &self.reader {
+            Lines::Csv(_, delimiter) => Lines::Csv(csv_reader(self.file.clone(), *delimiter), *delimiter),
+            Lines::Json(lines) => Lines::Json(lines.again()),
+        };
+        let mut again = Self {
+            path: self.path.clone(),
+            file: self.file.clone(),
+            names: self.names.clone(),
+            named: self.named,
+            guessed: self.guessed.clone(),
+            reader,
+            record: StringRecord::new(),
+            first: self.first.clone(),
+            last: None,
+        };
+        again.restart()?;
+        Ok(again)
+    }
+
+    /// The row that was read last.
+    pub(crate) fn record(&self) -> &StringRecord {
+        &self.record
+    }
+
     /// Goes back to the first row of data.
-    pub(super) fn restart(&mut self) -> Result<(), Error> {
+    pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.seek(self.first.clone())
     }
 
     /// Goes to a row whose [`Rows::position`] was noted.
-    pub(super) fn seek(&mut self, position: Position) -> Result<(), Error> {
+    pub(crate) fn seek(&mut self, position: Position) -> Result<(), Error> {
         match &mut self.reader {
-            Lines::Csv(reader) => reader.seek(position).map_err(|error| csv_error(&self.path, &self.file, error)),
+            Lines::Csv(reader, _) => reader.seek(position).map_err(|error| csv_error(&self.path, &self.file, error)),
             Lines::Json(lines) => lines.seek(&position),
         }
     }
 
     /// Reads the next row of data, `None` at the end; a row with too many or too few fields is an error.
-    pub(super) fn next(&mut self) -> Result<Option<&StringRecord>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Option<&StringRecord>, Error> {
         if !self.read_record()? {
             return Ok(None);
         }
         let (expected, found) = (self.names.len(), self.record.len());
         if expected != found {
-            return Err(Error::RaggedRow { path: self.path.clone(), line: self.line(), expected, found });
+            let line = self.line();
+            let end = match &self.reader {
+                Lines::Csv(reader, _) => reader.position().byte(),
+                Lines::Json(_) => 0,
+            };
+            let lines = self.line_at(end).saturating_sub(line);
+            return Err(Error::RaggedRow { path: self.path.clone(), line, expected, found, lines });
         }
         Ok(Some(&self.record))
     }
 
     fn read_record(&mut self) -> Result<bool, Error> {
         match &mut self.reader {
-            Lines::Csv(reader) => {
-                reader.read_record(&mut self.record).map_err(|error| csv_error(&self.path, &self.file, error))
+            Lines::Csv(reader, delimiter) => {
+                let is_there =
+                    reader.read_record(&mut self.record).map_err(|error| csv_error(&self.path, &self.file, error))?;
+                match (is_there, self.last) {
+                    (true, _) => {
+                        self.last = self.record.position().map(Position::byte);
+                        if let (Some(start), true) = (self.last, self.record.as_slice().contains('\n')) {
+                            let row = start..reader.position().byte();
+                            expect_closed_quotes(&self.path, &self.file, *delimiter, row)?;
+                        }
+                    }
+                    (false, Some(last)) => {
+                        expect_closed_quotes(&self.path, &self.file, *delimiter, last..u64::MAX)?;
+                        self.last = None;
+                    }
+                    (false, None) => {}
+                }
+                Ok(is_there)
             }
             Lines::Json(lines) => lines.read_record(&mut self.record),
         }
     }
 
     /// Where the row that was read last begins.
-    pub(super) fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> Position {
         self.record.position().cloned().unwrap_or_else(Position::new)
     }
 
     /// The line of the row that was read last.
-    pub(super) fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.line_at(self.position().byte())
     }
 
     /// The line of the row at this offset.
-    pub(super) fn line_at(&self, offset: u64) -> u64 {
+    pub(crate) fn line_at(&self, offset: u64) -> u64 {
         self.file.line_at(offset)
     }
 
     /// The first line, which was taken for data, seems to hold the name of this column.
-    pub(super) fn numbers_in_header(&self, at: usize) -> Error {
+    pub(crate) fn numbers_in_header(&self, at: usize) -> Error {
         let (path, column) = (self.path.clone(), self.names[at].clone());
         Error::NumbersInHeader { path, column, found: self.guessed[at].clone() }
     }
 
     /// What people should know of a first line that was taken for data: some programs write the numbers 0, 1, 2 as names.
-    pub(super) fn remark(&self) -> Option<String> {
+    pub(crate) fn remark(&self) -> Option<String> {
         let counts = self.guessed.iter().enumerate().all(|(at, cell)| *cell == at.to_string());
         (self.guessed.len() > 1 && counts).then(|| {
             let path = self.path.display();
@@ -210,7 +255,7 @@ impl Rows {
     }
 
     /// The place of a column that is given by name or by place.
-    pub(super) fn column(&self, wanted: &str) -> Result<usize, Error> {
+    pub(crate) fn column(&self, wanted: &str) -> Result<usize, Error> {
         if let Some(at) = self.names.iter().position(|name| name == wanted) {
             return Ok(at);
         }
@@ -229,6 +274,48 @@ impl Rows {
                 suggestion: Suggestion::nearest(wanted, self.names.iter().map(String::as_str)),
             }),
         }
+    }
+}
+
+/// The number of fields is checked by [`Rows::next`], which knows the line; the crate's own check does not know it reliably.
+fn csv_reader(file: Plain, delimiter: u8) -> Reader<Plain> {
+    ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter)
+        .trim(Trim::All)
+        .buffer_capacity(1 << 16)
+        .from_reader(file)
+}
+
+/// Fails if a quote of a row is closed in the middle of a cell or, in the last row, not at all: the parser takes all that it has swallowed
+/// for one cell.
+fn expect_closed_quotes(path: &Path, file: &Plain, delimiter: u8, row: std::ops::Range<u64>) -> Result<(), Error> {
+    let mut from = file.clone();
+    from.seek(SeekFrom::Start(row.start)).map_err(Error::file("read", path))?;
+    // A quote opens a cell only as its first byte, and a doubled one within is text.
+    let (mut opened, mut is_first, mut was_quote) = (None, true, false);
+    for (at, byte) in (row.start..row.end).zip(BufReader::new(from).bytes()) {
+        let byte = byte.map_err(Error::file("read", path))?;
+        let ends = byte == delimiter || matches!(byte, b'\n' | b'\r');
+        match (opened, byte) {
+            (Some(_), b'"') => was_quote = !was_quote,
+            (Some(open), _) if was_quote && !ends && !byte.is_ascii_whitespace() => {
+                let (line, end) = (file.line_at(open), file.line_at(at));
+                if line < end {
+                    return Err(Error::StrayQuote { path: path.to_owned(), line, end });
+                }
+                (opened, was_quote) = (None, false);
+            }
+            (Some(_), _) if was_quote => (opened, was_quote, is_first) = (None, false, ends),
+            (Some(_), _) => {}
+            (None, b'"') if is_first => (opened, is_first) = (Some(at), false),
+            (None, _) => is_first = ends,
+        }
+    }
+    match opened.filter(|_| !was_quote) {
+        Some(offset) => Err(Error::OpenQuote { path: path.to_owned(), line: file.line_at(offset) }),
+        None => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ mod arrow_shards;
 mod conformance;
 mod exports;
 mod fetching;
+mod fitting;
 mod idx;
 #[cfg(feature = "images")]
 mod images;

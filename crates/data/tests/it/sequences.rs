@@ -97,10 +97,9 @@ fn rows_that_share_a_value_are_the_steps_of_a_sequence() {
     assert_eq!(unlabelled.shape().features, [3, 2]);
     for (options, part) in [
         ("label=kind", "the column whose value the steps of a sequence share"),
-        ("id=idd", "unknown column `idd`"),
+        ("id=idd", "has no column `idd`"),
         ("id=id&label=kind&steps=2", "at least 3"),
-        ("id=id", "column `kind`: expected a number, found `a`"),
-        ("id=id&label=kind&task=regression", "expected a number as label"),
+        ("id=id&label=kind&task=regression", "line 5, column `kind`: expected a finite number, found `a`"),
         ("id=id&labl=kind", "did you mean `label`?"),
         ("id=id&label=kind&steps=99999999999999", "at most"),
     ] {

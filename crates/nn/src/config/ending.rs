@@ -4,8 +4,9 @@
 //! refused with the one that was probably meant.
 
 use super::{
-    ActivationLayer, AutoEncoder, BatchNorm, Conv2d, Conv2dTransposed, Dense, DepthwiseConv2d,
-    ElementWiseMultiplication, LayerConfig, NetworkConfig, Output, Rbm, SeparableConv2d, Settings,
+    ActivationLayer, AutoEncoder, BatchNorm, Conv2d, Conv2dTransposed, Decoder, Dense, DepthwiseConv2d,
+    ElementWiseMultiplication, LayerConfig, LossLayer, NetworkConfig, Output, Rbm, Reconstruction, SeparableConv2d,
+    Settings,
 };
 use crate::{Activation, Error, Loss};
 
@@ -30,18 +31,13 @@ impl NetworkConfig {
                         return refuse("output", problem);
                     }
                 }
-                LayerConfig::Loss(layer) => {
-                    let own = layer.settings.activation;
-                    let problem = own.or(before).and_then(|activation| misfit(activation, Some(&layer.loss), None));
-                    layer.settings.activation = Some(own.unwrap_or_default());
-                    if let Some(problem) = problem {
-                        return refuse("loss", problem);
-                    }
-                }
-                LayerConfig::Reconstruction(layer) => {
-                    let activation = *layer.settings.activation.get_or_insert(activation_before(&layer.loss));
-                    if let Some(problem) = misfit(activation, Some(&layer.loss), None) {
-                        return refuse("reconstruction", problem);
+                // Both compare values as they come, unless they have an activation.
+                LayerConfig::Loss(LossLayer { loss, settings, .. })
+                | LayerConfig::Reconstruction(Reconstruction { loss, settings, .. }) => {
+                    let own = *settings.activation.get_or_insert_default();
+                    let shown = if own == Activation::Identity { before } else { Some(own) };
+                    if let Some(problem) = shown.and_then(|activation| misfit(activation, Some(loss), None)) {
+                        return refuse(self.layers[index].kind(), problem);
                     }
                 }
                 _ => {}
@@ -50,11 +46,12 @@ impl NetworkConfig {
         Ok((self, assumed))
     }
 
-    /// The layer that one layer alone comes after.
+    /// The layer whose output an end compares: the one that it comes after, or the first of the two of a reconstruction.
     fn before(&self, index: usize) -> Option<&LayerConfig> {
+        let is_reconstruction = matches!(self.layers[index], LayerConfig::Reconstruction(_));
         match self.layers[index].settings().after.as_deref() {
             None => self.layers.get(index.checked_sub(1)?),
-            Some([name]) => {
+            Some([name, others @ ..]) if others.is_empty() || is_reconstruction => {
                 let named = |(at, layer): &(usize, &LayerConfig)| match &layer.settings().name {
                     Some(own) => own == name,
                     None => at.to_string() == *name,
@@ -127,6 +124,9 @@ fn own_activation(layer: &LayerConfig, network: &NetworkConfig) -> Option<Activa
         | LayerConfig::BatchNorm(BatchNorm { settings, .. }) => Some(of(settings)),
         LayerConfig::Rbm(Rbm { settings, hidden, .. }) => {
             Some(settings.activation.or(network.defaults.activation).unwrap_or(hidden.mean()))
+        }
+        LayerConfig::Decoder(Decoder { settings, .. }) => {
+            Some(settings.activation.or(network.defaults.activation).unwrap_or(Activation::Sigmoid))
         }
         LayerConfig::Activation(ActivationLayer { function, settings }) => {
             Some(function.unwrap_or_else(|| of(settings)))

@@ -112,9 +112,7 @@ impl SemanticHashing {
         layers.push(GaussianNoise::new(self.noise).into());
         layers.push(ActivationLayer::new(Activation::Sigmoid).into());
         for of in (0..=code).rev() {
-            // The end has an activation of its own.
-            let activation = if of == 0 { Activation::Identity } else { Activation::Sigmoid };
-            layers.push(Decoder::new(of.to_string()).activation(activation).into());
+            layers.push(Decoder::new(of.to_string()).activation(Activation::Sigmoid).into());
         }
         let given_back = (layers.len() - 1).to_string();
         layers.push(Reconstruction::new(Loss::BinaryCrossEntropy).after([&given_back[..], ONLY_INPUT]).into());

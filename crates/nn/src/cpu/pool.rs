@@ -73,7 +73,8 @@ impl Work for Ahead<'_, '_> {
                 // SAFETY: taps lie inside the image, `count` channels are left from `c` on, and `forward` held that
                 // the slices are as long as images, outputs and marks need.
                 unsafe {
-                    let mut top = V::splat(f32::NEG_INFINITY);
+                    // A window whose cells all lie outside of the image has nothing to choose from.
+                    let mut top = V::splat(if taps.count == 0 { 0.0 } else { f32::NEG_INFINITY });
                     let mut mark = V::splat(0.0);
                     taps.each(|cell, at| {
                         let new = load::<V>(x.add(first + at + c), count);

@@ -38,6 +38,7 @@ fn fill(graph: &mut Graph, raw: ValueId) -> ValueId {
         let writes = graph.add(output, 1);
         graph.nodes.push(Node {
             layer: 0,
+            stream: 0,
             op,
             reads: vec![raw],
             writes,
@@ -80,6 +81,8 @@ pub(super) struct Builder<'a> {
     operands: Vec<(Origin, ValueId)>,
     /// Whether nothing is learned by the operations that are added now.
     is_given: bool,
+    /// The input before dropout, where a layer drops some of it.
+    clean: Option<ValueId>,
 }
 
 impl<'a> Builder<'a> {
@@ -110,6 +113,7 @@ impl<'a> Builder<'a> {
             built: vec![None; config.layers.len()],
             operands: Vec::new(),
             is_given: false,
+            clean: None,
             parameters: Vec::new(),
             running: Vec::new(),
             graph,
@@ -140,6 +144,7 @@ impl<'a> Builder<'a> {
         if let Some(rate) = self.settings.dropout.filter(|&rate| rate > 0.0) {
             // Only what has weights has inputs to drop by default; a layer that asks for it itself gets it anyway.
             if layer.weighs() || layer.settings().dropout.is_some() {
+                self.clean = Some(self.value);
                 self.drop_numbers(rate);
             }
         }
@@ -208,8 +213,11 @@ impl<'a> Builder<'a> {
             self.graph.values[writes].mask = self.graph.values[read].mask;
         }
         let is_frozen = self.is_frozen() || self.is_given;
+        let own = self.graph.nodes.iter().filter(|node| node.layer == layer && node.op.is_random());
+        let stream = if op.is_random() { own.count() as u64 } else { 0 };
         self.graph.nodes.push(Node {
             layer,
+            stream,
             op,
             reads,
             writes,
@@ -307,6 +315,11 @@ impl<'a> Builder<'a> {
     /// Whether the layer stays as it is: then it works in training as when predicting.
     pub(super) fn is_frozen(&self) -> bool {
         self.settings.frozen == Some(true)
+    }
+
+    /// The input of the layer before any of it is dropped.
+    pub(super) fn clean_input(&self) -> ValueId {
+        self.clean.unwrap_or(self.value)
     }
 
     /// Adds dropout, unless the layer is frozen.

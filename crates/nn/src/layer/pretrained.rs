@@ -202,14 +202,14 @@ pub(super) fn convolutional_rbm(
     Ok(())
 }
 
-/// An autoencoder: what goes in, perhaps corrupted, is told from what is hidden.
+/// An autoencoder: reconstructs its clean input from the hidden units, which see the input after dropout and corruption.
 pub(super) fn auto_encoder(config: &AutoEncoder, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
     if !(0.0..1.0).contains(&config.corruption) {
         let found = config.corruption;
         return Err(builder.wrong(format!("`corruption` must be 0 or more and less than 1, found {found}")));
     }
     let tied = Tied::dense(config.units, builder)?;
-    let data = builder.value();
+    let (data, clean) = (builder.value(), builder.clean_input());
     if builder.is_pretrained() {
         if config.corruption > 0.0 {
             builder.push(Op::Noise(Noise::Masked { rate: config.corruption }), tied.visible);
@@ -219,7 +219,7 @@ pub(super) fn auto_encoder(config: &AutoEncoder, registry: &Registry, builder: &
         tied.down(builder);
         tied.add_visible_bias(builder);
         builder.activate_with(config.visible_activation.unwrap_or_else(|| activation_before(&config.loss)));
-        builder.judge_against(data, &config.loss, 1.0, registry)?;
+        builder.judge_against(clean, &config.loss, 1.0, registry)?;
         builder.continue_from(data);
     }
     tied.up(builder);
@@ -242,7 +242,7 @@ fn product(name: &str, outputs: usize, builder: &mut Builder<'_>) -> Result<(), 
 /// A variational autoencoder: the loss is what is lost in giving back, plus the divergence of what is drawn from the normal
 /// distribution, ½ Σ (μ² + σ² − 1 − ln σ²).
 pub(super) fn variational(config: &Vae, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
-    let (data, visible) = (builder.value(), builder.shape.len());
+    let (data, visible) = (builder.clean_input(), builder.shape.len());
     for (at, units) in config.encoder.iter().enumerate() {
         product(&format!("encoder{at}"), *units, builder)?;
         builder.activate_or(Activation::Tanh);
@@ -291,5 +291,35 @@ impl From<Visible> for Unit {
             Visible::Linear => Unit::Linear,
             Visible::Softmax => Unit::Chances,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_model::{Batch, Targets};
+
+    use crate::Network;
+    use crate::config::NetworkConfig;
+    use crate::node::Op;
+    use crate::pass::Draw;
+
+    #[test]
+    fn dropout_and_corruption_draw_apart_and_the_clean_input_is_the_target() {
+        let json = r#"{"input": {"feed_forward": 4000}, "layers": [
+            {"autoencoder": {"units": 2, "dropout": 0.5, "corruption": 0.5}}, {"output": {"units": 2}}]}"#;
+        let config = NetworkConfig::from_json(json).expect("a network");
+        let network = Network::new(NetworkConfig { pretrains: Some(0), ..config }).expect("a phase");
+        let graph = &network.graph;
+        let batch = Batch { indices: vec![7], targets: Targets::None, ..Batch::empty() };
+        let drops = |is_of: fn(&Op) -> bool| {
+            let node = graph.nodes.iter().find(|node| is_of(&node.op)).expect("it is there");
+            let stream = Draw::new(1, node.layer, node.stream, &batch).row(0);
+            (0..4000u32).map(|element| stream.uniform(element) < 0.5).collect::<Vec<bool>>()
+        };
+        let dropped = drops(|op| matches!(op, Op::Dropout { .. }));
+        let masked = drops(|op| matches!(op, Op::Noise(_)));
+        let zeroed = dropped.iter().zip(&masked).filter(|(dropped, masked)| **dropped || **masked).count();
+        assert!((2900..3100).contains(&zeroed), "three quarters are 0: {zeroed} of 4000");
+        assert_eq!(graph.heads[0].against, Some(graph.inputs[0].value), "the input as it comes");
     }
 }

@@ -141,11 +141,11 @@ mod tests {
     fn all_of(op: &Augmentation) -> HashSet<Vec<i64>> {
         let in_epoch = |epoch| {
             let batch = Batch { indices: vec![7, 9], epoch, ..Batch::empty() };
-            let draw = Draw::new(3, 0, &batch);
+            let draw = Draw::new(3, 0, 0, &batch);
             let seen = changed(op, Some((draw, 1)));
             assert_eq!(seen, changed(op, Some((draw, 1))), "the way back draws the same");
             let alone = Batch { indices: vec![9], epoch, ..Batch::empty() };
-            assert_eq!(seen, changed(op, Some((Draw::new(3, 0, &alone), 0))), "whoever is beside it in the batch");
+            assert_eq!(seen, changed(op, Some((Draw::new(3, 0, 0, &alone), 0))), "whoever is beside it in the batch");
             seen
         };
         (0..400).map(in_epoch).collect()

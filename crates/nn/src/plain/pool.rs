@@ -47,12 +47,22 @@ pub(super) fn forward<R: Real>(window: &impl Windowed, pool: Pool, pass: &mut Fo
         match pool {
             Pool::Average => {
                 for (position, y) in y.chunks_exact_mut(window.channels()).enumerate() {
-                    let scale = R::ONE / R::of(window.cells_inside(position) as f64);
+                    let scale = R::ONE / R::of(window.cells_inside(position).max(1) as f64);
                     y.iter_mut().for_each(|y| *y *= scale);
                 }
             }
             Pool::Pnorm { p } => y.iter_mut().for_each(|y| *y = y.powf(R::of(1.0 / f64::from(p)))),
-            Pool::Max | Pool::Sum => {}
+            // A window whose cells all lie outside of the image has nothing to choose from.
+            Pool::Max => {
+                for (position, y) in y.chunks_exact_mut(window.channels()).enumerate() {
+                    if y.first().is_some_and(|first| *first == R::of(f64::NEG_INFINITY))
+                        && window.cells_inside(position) == 0
+                    {
+                        y.fill(R::ZERO);
+                    }
+                }
+            }
+            Pool::Sum => {}
         }
     }
 }
@@ -78,7 +88,7 @@ pub(super) fn backward<R: Real>(window: &impl Windowed, pool: Pool, pass: &mut B
             Pool::Sum => each_cell(window, |o, i, _| dx[i] += dy[o]),
             Pool::Average => {
                 each_cell(window, |o, i, _| {
-                    dx[i] += dy[o] / R::of(window.cells_inside(o / window.channels()) as f64);
+                    dx[i] += dy[o] / R::of(window.cells_inside(o / window.channels()).max(1) as f64);
                 });
             }
             Pool::Pnorm { p } => {

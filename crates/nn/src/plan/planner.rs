@@ -6,7 +6,7 @@ use super::arena::{Arena, Buffer, Placed};
 use super::lower::Lowered;
 use super::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Places, Plan, Purpose, Slopes, Sum};
 use crate::graph::{Force, Graph, Head, ValueId};
-use crate::node::{Node, Op};
+use crate::node::Node;
 use crate::pass::Needs;
 use crate::plain::Judged;
 
@@ -16,7 +16,8 @@ pub(super) struct Planner {
     purpose: Purpose,
     /// By operation.
     needs: Vec<Needs>,
-    /// By value: whether its slope is needed, because something that is trained comes before it.
+    /// By value: true if its gradient is needed, because a trained operation comes before it, and known, because an end or an operation behind
+    /// it writes the gradient.
     learns: Vec<bool>,
     arena: Arena,
     /// By value.
@@ -38,9 +39,19 @@ impl Planner {
         let mut learns = vec![false; lowered.graph.values.len()];
         if purpose != Purpose::Predict {
             for node in &lowered.graph.nodes {
-                let passes_on = !matches!(node.op, Op::Sample { .. } | Op::DifferentSteps { .. } | Op::OneHot { .. });
-                learns[node.writes] = node.is_trained() || passes_on && node.reads.iter().any(|read| learns[*read]);
+                let is_behind = node.op.passes_gradient() && node.reads.iter().any(|read| learns[*read]);
+                learns[node.writes] = node.is_trained() || is_behind;
             }
+            let mut is_written = vec![false; learns.len()];
+            let Graph { heads, forces, .. } = &lowered.graph;
+            let ends = heads.iter().map(|head| head.value).chain(forces.iter().map(|force| force.value));
+            ends.for_each(|value| is_written[value] = true);
+            for node in lowered.graph.nodes.iter().rev() {
+                if is_written[node.writes] && learns[node.writes] && node.op.passes_gradient() {
+                    node.reads.iter().for_each(|read| is_written[*read] = true);
+                }
+            }
+            learns.iter_mut().zip(is_written).for_each(|(learns, is_written)| *learns &= is_written);
         }
         let (arena, values, slopes) = (Arena::default(), Vec::new(), Vec::new());
         Self { lowered, examples, purpose, needs, learns, arena, values, slopes }
@@ -164,7 +175,9 @@ impl Planner {
         let writer = self.writer(value).filter(|_| self.learns[value])?;
         let Graph { heads, forces, .. } = &self.lowered.graph;
         let is_judged = heads.iter().any(|head| head.value == value) || forces.iter().any(|force| force.value == value);
-        let born = if is_judged { n } else { self.moment_back(self.readers(value).next_back()?) };
+        let mut passes =
+            self.readers(value).filter(|reader| self.runs_back(*reader) && self.nodes()[*reader].op.passes_gradient());
+        let born = if is_judged { n } else { self.moment_back(passes.next_back()?) };
         let read = if self.is_shown(writer) { 2 * n + 1 } else { self.moment_back(writer) };
         Some(born..read + 1)
     }
@@ -239,7 +252,10 @@ impl Planner {
         let kept = |is_kept: bool, value: ValueId| if is_kept { self.values[value] } else { nothing };
         let kept_x = node.reads.iter().map(|read| kept(keeps_x, *read));
         let kept = kept_x.chain([kept(keeps_y, node.writes)]).collect();
-        let written: Vec<_> = node.reads.iter().map(|read| self.write_slope(*read, moment)).collect();
+        let passes = node.op.passes_gradient();
+        let written =
+            node.reads.iter().map(|read| if passes { self.write_slope(*read, moment) } else { (nothing, None) });
+        let written: Vec<_> = written.collect();
         BackPlaces {
             scratch,
             kept,

@@ -11,7 +11,7 @@ fn coder(noise: &str) -> Network {
     network(&format!(
         r#"{{"seed": 5, "input": {{"flat_image": [2, 3, 1]}}, "updater": {{"sgd": {{"learning_rate": 0.1}}}}, "layers": [
             {{"rbm": {{"units": 5}}}}, {{"autoencoder": {{"units": 3, "activation": "tanh", "name": "code"}}}}{noise},
-            {{"decoder": {{"of": "code"}}}}, {{"decoder": {{"of": "0", "activation": "identity", "name": "seen"}}}},
+            {{"decoder": {{"of": "code"}}}}, {{"decoder": {{"of": "0", "name": "seen"}}}},
             {{"reconstruction": {{"loss": "binary_cross_entropy", "after": ["seen", "input"]}}}}]}}"#
     ))
 }
@@ -117,4 +117,37 @@ fn what_makes_no_sense_is_refused() {
     );
     let both = r#"{"rbm": {"units": 3, "name": "r"}}, {"decoder": {"of": "r", "name": "back"}}, {"output": {"units": 2, "after": ["r"]}}"#;
     refused(&format!("{both}, {end}"), "no ends that need targets");
+}
+
+#[test]
+fn a_reconstruction_compares_values_as_they_come() {
+    let network = |layers: &str| {
+        let json = format!(r#"{{"input": {{"feed_forward": 2}}, "layers": [{layers}]}}"#);
+        Network::new(NetworkConfig::from_json(&json).expect("readable"))
+    };
+    let end = |more: &str| format!(r#"{{"reconstruction": {{"after": ["seen", "input"]{more}}}}}"#);
+    let sigmoid = r#"{"dense": {"units": 2, "activation": "sigmoid", "name": "seen"}}"#;
+    let mut outputs = Vec::new();
+    for more in ["", r#", "activation": "identity""#] {
+        let network = network(&format!("{sigmoid}, {}", end(more))).expect("a network");
+        let mut engine = paceline_nn::Engine::new(network.clone());
+        let mut state = engine.initial_state();
+        // Weights so large that a sigmoid is 0 or 1: a second one would make 0.5 and 0.73 of these.
+        let weights = [50.0, 0.0, 0.0, 50.0];
+        state.parameters[..4].copy_from_slice(&weights);
+        let batch = paceline_model::Batch {
+            indices: vec![0],
+            width: 2,
+            features: vec![-1.0, 1.0],
+            ..paceline_model::Batch::empty()
+        };
+        paceline_model::Model::predict(&mut engine, &batch, &state, &mut outputs).expect("outputs");
+        assert!(outputs[0] < 1e-6 && outputs[1] > 1.0 - 1e-6, "{outputs:?}");
+    }
+    // A loss of probabilities behind values that are none is refused, whatever stands between them.
+    let linear = r#"{"dense": {"units": 2, "activation": "identity", "name": "seen"}}"#;
+    let error = network(&format!("{linear}, {}", end(""))).expect_err("no probabilities").to_string();
+    assert!(error.contains("reconstruction") && error.contains("between 0 and 1"), "{error}");
+    assert!(network(&format!("{linear}, {}", end(r#", "loss": "mse""#))).is_ok());
+    assert!(network(&format!("{linear}, {}", end(r#", "activation": "sigmoid""#))).is_ok());
 }

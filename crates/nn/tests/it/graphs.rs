@@ -168,3 +168,60 @@ fn a_block_with_a_way_around_learns() {
     let last = (1..60).map(&mut step).last().expect("steps");
     assert!(last < 0.2 * first, "{first} became {last}");
 }
+
+/// Layers whose outputs reach no loss: their gradient is 0 on every executor, however often the memory of a plan was used before.
+#[test]
+fn a_layer_that_no_gradient_reaches_has_gradient_zero() {
+    let cases = [
+        // The branch `b` is only a part of the target of the reconstruction.
+        (
+            r#"{"input": {"feed_forward": 3}, "layers": [
+                {"dense": {"units": 2, "name": "b", "after": "input"}}, {"merge": {"name": "both", "after": ["input", "b"]}},
+                {"dense": {"units": 5, "activation": "tanh", "name": "a", "after": "input"}},
+                {"reconstruction": {"loss": "mse", "after": ["a", "both"]}}]}"#,
+            "b.",
+        ),
+        (
+            r#"{"input": {"feed_forward": 3}, "layers": [
+                {"dense": {"units": 1, "activation": "sigmoid", "name": "b"}}, {"one_hot": {"count": 4}}, {"output": {"units": 2}}]}"#,
+            "b.",
+        ),
+    ];
+    for (json, layer) in cases {
+        let network = Network::new(NetworkConfig::from_json(json).expect("readable")).expect(json);
+        let mut batch = batch_for(&network, 6, 3);
+        if !network.wants_targets() {
+            batch.targets = paceline_model::Targets::None;
+        }
+        crate::conformance::compare_on(&network, &batch, json);
+        let mut engine = Engine::new(network.clone());
+        let mut state = engine.initial_state();
+        for _ in 0..2 {
+            state.gradient.iter_mut().for_each(|value| *value = 7.0);
+            engine.gradient(&batch, &mut state).expect("a gradient");
+            for parameter in network.parameters() {
+                let gradient = &state.gradient[parameter.range.clone()];
+                let is_zero = gradient.iter().all(|value| *value == 0.0);
+                assert_eq!(is_zero, parameter.name.starts_with(layer), "{json}: {}: {gradient:?}", parameter.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_outside_of_the_image_pools_to_zero() {
+    for pool in ["max", "average", "sum"] {
+        let json = format!(
+            r#"{{"input": {{"image": [3, 3, 2]}}, "layers": [
+                {{"subsampling": {{"pool": "{pool}", "kernel": [2, 2], "stride": [1, 1], "dilation": [4, 4], "padding": [1, 1]}}}},
+                {{"output": {{"units": 2}}}}]}}"#
+        );
+        let network = network(&json);
+        crate::conformance::compare_on(&network, &batch_for(&network, 3, 5), &json);
+        let mut outputs = Vec::new();
+        let engine = &mut Engine::new(network.clone());
+        let state = engine.initial_state();
+        engine.predict(&batch_for(&network, 3, 5), &state, &mut outputs).expect("outputs");
+        assert!(outputs.iter().all(|output| output.is_finite()), "{pool}: {outputs:?}");
+    }
+}

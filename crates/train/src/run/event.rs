@@ -71,6 +71,11 @@ pub enum Event {
         /// Arrays of the file that nobody has asked for.
         unused: Vec<String>,
     },
+    /// A choice that the job leaves open, and its effect on figures.
+    Note {
+        /// A sentence.
+        message: String,
+    },
     /// Something that was perhaps not meant so, or is not as it should be, and does not stop the run.
     Warning {
         /// A sentence.

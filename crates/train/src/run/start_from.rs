@@ -22,6 +22,8 @@ pub(crate) struct Begins {
     pub progress: Progress,
     /// What the model was trained with.
     pub normalisers: Normalisers,
+    /// Whether the model has only been pretrained.
+    pub is_pretrained: bool,
 }
 
 impl Trainer {
@@ -48,7 +50,8 @@ impl Trainer {
             progress = model.progress;
             self.options.epochs = self.options.epochs.saturating_add(progress.epoch);
         }
-        self.begins = Some(Begins { state, progress, normalisers });
+        let is_pretrained = model.network.config().pretrains.is_some();
+        self.begins = Some(Begins { state, progress, normalisers, is_pretrained });
         self.transferred = None;
         Ok(self)
     }

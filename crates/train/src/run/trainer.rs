@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paceline_data::{LoaderOptions, Source, TargetShape, check_by_length};
+use paceline_data::{LoaderOptions, NormaliserKind, Source, TargetShape, check_by_length};
 use paceline_model::{Progress, State};
 use paceline_nn::{Engine, ModelFile, Network, OutputInfo, Registry};
 
+use crate::normalisers::suiting_targets;
 use crate::run::Run;
 use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
@@ -140,7 +141,7 @@ impl Trainer {
     /// What is done to features and targets, fitted to the training data.
     pub fn fit_normalisers(&self) -> Result<Normalisers, Error> {
         match &self.begins {
-            Some(begins) => begins.normalisers.clone().or_of_targets(self),
+            Some(begins) => begins.normalisers.clone().or_of_targets(self, begins.is_pretrained),
             None => Normalisers::fit(self),
         }
     }
@@ -179,6 +180,14 @@ impl Trainer {
     pub fn warn(&self, listener: &mut dyn FnMut(&Event)) {
         for message in self.train.remarks().iter().chain(self.test.iter().flat_map(|test| test.remarks())) {
             listener(&Event::Warning { message: message.clone() });
+        }
+        let is_standardised = self.begins.is_none()
+            && self.options.target_normaliser.is_none()
+            && suiting_targets(self) == NormaliserKind::Standardise;
+        if is_standardised {
+            let message = "targets are standardised: losses are those of targets with mean 0 and deviation 1, all other figures and \
+                           predictions are in the units of the data; `data.target_normaliser = \"none\"` learns them as they are";
+            listener(&Event::Note { message: message.into() });
         }
         if self.network.config().optimiser.searches() && self.options.step_examples() < self.train.examples() {
             let (all, there_are) = (self.options.step_examples(), self.train.examples());

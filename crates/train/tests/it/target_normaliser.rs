@@ -60,7 +60,7 @@ fn it_is_the_training_of_targets_that_were_brought_there_before_and_predictions_
     let (data, ready) = (rows(least, range), rows([0.0; 2], [1.0; 2]));
     let folder = tempfile::tempdir().expect("a folder");
     let own = trained(&data, Some(NormaliserKind::MinMax), Some(folder.path()));
-    let other = trained(&ready, None, None);
+    let other = trained(&ready, Some(NormaliserKind::None), None);
     assert_eq!(own.model.state.parameters, other.model.state.parameters, "to the bit");
     let (own_scores, other_scores) = (own.scores.expect("scores"), other.scores.expect("scores"));
     assert_eq!(own_scores.score(), other_scores.score(), "the loss is the one that was learned by");

@@ -69,7 +69,7 @@ impl Case {
             targets: Targets::None,
             weights: None,
         };
-        let draw = Draw::new(0, 0, &batch);
+        let draw = Draw::new(0, 0, 0, &batch);
         let mut y = nans(self.dy.len());
         ahead(&mut Forward {
             operands: Parts::none(),
@@ -115,6 +115,7 @@ impl Case {
             writes: 1,
             is_frozen: false,
             layer: 0,
+            stream: 0,
             op: Op::Conv2d(self.conv),
             input: Shape::Image { height: w.height, width: w.width, channels: w.channels },
             output: w.output(self.conv.filters),
