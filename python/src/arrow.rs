@@ -146,17 +146,17 @@ enum Number {
 }
 
 /// A batch of rows, which its producer owns until it is released.
-struct Batch(Array);
+struct ArrowBatch(Array);
 
 // SAFETY: what a batch shows is never written to after it was handed out, and its specification lets any thread release it.
-unsafe impl Send for Batch {}
+unsafe impl Send for ArrowBatch {}
 // SAFETY: as above.
-unsafe impl Sync for Batch {}
+unsafe impl Sync for ArrowBatch {}
 
 /// Numbers of a column that lie together.
 enum Piece {
     /// In a buffer of a batch.
-    Batch { of: Number, values: Values, from: usize, count: usize, _batch: Arc<Batch> },
+    Batch { of: Number, values: Values, from: usize, count: usize, _batch: Arc<ArrowBatch> },
     /// Looked up in a dictionary.
     Numbers(Vec<f64>),
 }
@@ -378,7 +378,7 @@ fn read_stream(stream: &mut Stream, names: Option<&[String]>) -> PyResult<Vec<Ar
         if batch.release.is_none() {
             return Ok(columns);
         }
-        let batch = Arc::new(Batch(batch));
+        let batch = Arc::new(ArrowBatch(batch));
         // SAFETY: a batch has the children of its schema.
         let arrays = unsafe { slice(batch.0.children.cast_const(), batch.0.children_count) };
         for ((place, kind), column) in places.iter().zip(&mut columns) {
@@ -394,7 +394,7 @@ fn read_stream(stream: &mut Stream, names: Option<&[String]>) -> PyResult<Vec<Ar
 }
 
 impl ArrowColumn {
-    fn add(&mut self, batch: &Arc<Batch>, array: &Array, kind: Kind, from: usize, rows: usize) -> PyResult<()> {
+    fn add(&mut self, batch: &Arc<ArrowBatch>, array: &Array, kind: Kind, from: usize, rows: usize) -> PyResult<()> {
         if rows == 0 {
             return Ok(());
         }
@@ -431,7 +431,7 @@ impl ArrowColumn {
         }
     }
 
-    fn take(&mut self, batch: &Arc<Batch>, array: &Array, of: Number, from: usize, count: usize) -> PyResult<()> {
+    fn take(&mut self, batch: &Arc<ArrowBatch>, array: &Array, of: Number, from: usize, count: usize) -> PyResult<()> {
         let values = values_of(array, of)?;
         self.pieces.push(Piece::Batch { of, values, from, count, _batch: batch.clone() });
         Ok(())

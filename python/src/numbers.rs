@@ -124,12 +124,12 @@ fn each<T: Wide>(view: &ArrayViewD<'_, T>, most: usize, add: &mut dyn FnMut(usiz
 }
 
 /// Rows of numbers: an array, or several whose rows are put side by side.
-pub(crate) struct Rows<'py> {
+pub(crate) struct BorrowedRows<'py> {
     parts: Vec<Borrowed<'py>>,
     rows: usize,
 }
 
-impl<'py> Rows<'py> {
+impl<'py> BorrowedRows<'py> {
     /// Borrows an array, or a list of arrays and columns of Arrow with as many rows each.
     pub(crate) fn new(from: &Bound<'py, PyAny>) -> PyResult<Self> {
         let parts: Vec<Borrowed<'py>> = match from.cast::<PyList>() {
@@ -147,18 +147,18 @@ impl<'py> Rows<'py> {
     }
 
     /// The numbers without the interpreter.
-    pub(crate) fn view(&self) -> Numbers<'_> {
-        Numbers { parts: self.parts.iter().map(Borrowed::view).collect(), rows: self.rows }
+    pub(crate) fn view(&self) -> RowNumbers<'_> {
+        RowNumbers { parts: self.parts.iter().map(Borrowed::view).collect(), rows: self.rows }
     }
 }
 
-/// The numbers of [`Rows`], for code that does not hold the interpreter.
-pub(crate) struct Numbers<'a> {
+/// The numbers of [`BorrowedRows`], for code that does not hold the interpreter.
+pub(crate) struct RowNumbers<'a> {
     parts: Vec<View<'a>>,
     rows: usize,
 }
 
-impl Numbers<'_> {
+impl RowNumbers<'_> {
     /// True if 32 bits hold every number.
     pub(crate) fn is_narrow(&self) -> bool {
         self.parts.iter().all(View::is_narrow)

@@ -13,7 +13,7 @@ use paceline::model::{Batch, Targets};
 use pyo3::prelude::*;
 
 use crate::failure::{SettingError, of_data};
-use crate::numbers::{Numbers, Rows, shift_of};
+use crate::numbers::{BorrowedRows, RowNumbers, shift_of};
 use crate::view;
 
 /// Examples with random access.
@@ -73,10 +73,10 @@ impl Source {
     ) -> PyResult<Self> {
         let like = like.map(read_schema).transpose()?.unwrap_or_default();
         let label_type = read_label_type(label_type)?;
-        let rows = Rows::new(features)?;
+        let rows = BorrowedRows::new(features)?;
         let numbers = rows.view();
-        let wanted = targets.map(Rows::new).transpose()?;
-        let wanted = wanted.as_ref().map(Rows::view);
+        let wanted = targets.map(BorrowedRows::new).transpose()?;
+        let wanted = wanted.as_ref().map(BorrowedRows::view);
         let weights = weights.map(|weights| weights.as_slice().map(<[f32]>::to_vec)).transpose()?;
         let labels = labels.map(|labels| labels.as_slice().map(<[u32]>::to_vec)).transpose()?;
         let made = py.detach(|| {
@@ -254,7 +254,7 @@ impl Source {
 }
 
 /// Columns with their means and offsets; none for images, and for numbers of 32 bits without names.
-fn columns_of(numbers: &Numbers<'_>, shape: &[usize], names: Option<Vec<String>>, like: &Schema) -> Vec<Column> {
+fn columns_of(numbers: &RowNumbers<'_>, shape: &[usize], names: Option<Vec<String>>, like: &Schema) -> Vec<Column> {
     let width = match shape {
         [features] | [_, features] => *features,
         _ => return Vec::new(),
@@ -275,7 +275,7 @@ fn columns_of(numbers: &Numbers<'_>, shape: &[usize], names: Option<Vec<String>>
 
 /// The offset subtracted from each target column.
 fn target_shifts(
-    wanted: &Numbers<'_>,
+    wanted: &RowNumbers<'_>,
     names: &[String],
     steps: usize,
     like: &Schema,

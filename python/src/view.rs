@@ -177,6 +177,10 @@ impl Source for Matched {
         self.source.order()
     }
 
+    fn groups(&self) -> Option<Vec<u32>> {
+        self.source.groups()
+    }
+
     fn schema(&self) -> Option<&Schema> {
         Some(&self.schema)
     }
@@ -223,6 +227,10 @@ impl Source for Interruptible {
 
     fn order(&self) -> Order {
         self.source.order()
+    }
+
+    fn groups(&self) -> Option<Vec<u32>> {
+        self.source.groups()
     }
 
     fn schema(&self) -> Option<&Schema> {

@@ -13,7 +13,7 @@ const MANY_NAMES: usize = 100;
 
 /// The range of a column's numbers, and what rounding them to 32 bits costs.
 #[derive(Clone)]
-struct Range {
+struct Extent {
     least: f64,
     most: f64,
     /// The largest error of rounding.
@@ -22,13 +22,13 @@ struct Range {
     count: u64,
 }
 
-impl Default for Range {
+impl Default for Extent {
     fn default() -> Self {
         Self { least: f64::INFINITY, most: f64::NEG_INFINITY, blur: 0.0, sum: 0.0, count: 0 }
     }
 }
 
-impl Range {
+impl Extent {
     fn add(&mut self, number: f64) {
         (self.least, self.most) = (self.least.min(number), self.most.max(number));
         self.blur = self.blur.max((number - f64::from(number as f32)).abs());
@@ -52,14 +52,14 @@ impl Range {
 /// How the numbers of a column lie.
 #[derive(Default)]
 pub(super) struct Spread {
-    range: Range,
+    extent: Extent,
     /// The first numbers.
     sample: Vec<f64>,
 }
 
 impl Spread {
     pub(super) fn add(&mut self, number: f64) {
-        self.range.add(number);
+        self.extent.add(number);
         if self.sample.len() < SAMPLED {
             self.sample.push(number);
         }
@@ -67,7 +67,7 @@ impl Spread {
 
     /// What to subtract before rounding: the middle, if rounding first would blur the column; else nothing.
     pub(super) fn shift(&self) -> f64 {
-        self.range.shift()
+        self.extent.shift()
     }
 
     /// Says so where numbers that differ become the same.
@@ -97,13 +97,13 @@ impl Arrays {
     /// The schema's entries for columns of 64-bit numbers that a program holds, under these names: `visit` calls its argument with the
     /// place of a column and a number of it, once for each number. NaN, the padding of sequences, is left out.
     pub fn number_columns(names: Vec<String>, visit: impl FnOnce(&mut dyn FnMut(usize, f64))) -> Vec<Column> {
-        let mut ranges = vec![Range::default(); names.len()];
+        let mut extents = vec![Extent::default(); names.len()];
         visit(&mut |column, number| {
             if !number.is_nan() {
-                ranges[column].add(number);
+                extents[column].add(number);
             }
         });
-        names.into_iter().zip(ranges).map(|(name, range)| range.column(name)).collect()
+        names.into_iter().zip(extents).map(|(name, extent)| extent.column(name)).collect()
     }
 
     /// A remark where numbers at the begin of a column, at most 1,000 of them, collapse when `shift` is subtracted and they are rounded to
