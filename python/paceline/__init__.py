@@ -16,9 +16,10 @@ Nothing is started and no signal is taken when this is imported. What goes wrong
 """
 
 from paceline import layers
-from paceline._native import Error, SettingError, __version__
+from paceline._native import __version__
 from paceline.cluster import Master, Worker
 from paceline.data import Data
+from paceline.errors import Error, SettingError
 from paceline.events import Event
 from paceline.model import Model, Scores
 from paceline.network import Network, adam, feed_forward, image, nesterovs, ramp, sequence, sgd, volume

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -10,10 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from paceline import _native
-from paceline._native import Error
 from paceline.data import as_data
+from paceline.errors import Error
 from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
+from paceline.settings import to_json
 from paceline.training import Trainer
 from paceline.watching import events, follow
 
@@ -92,17 +92,20 @@ class Master(_Process):
         status_token: str | None = None,
     ) -> None:
         given: dict[str, _native.Source] = {}
-        tree: dict[str, Any] = {"data": dict(trainer._data), "train": dict(trainer._train)}
-        for name, what in (("train", train), ("test", test)):
-            if isinstance(what, str):
-                tree["data"][name] = what
-            elif what is not None:
-                given[name] = as_data(what)._source
-                tree["data"][name] = f"given:{name}"
-        tree["network"] = json.loads(trainer.network.to_json())
+        data = None if isinstance(train, str) else trainer._prepared(train, None)[0]
+        tree = trainer._tree(data)
+        if data is None:
+            tree["data"]["train"] = train
+        else:
+            given["train"], tree["data"]["train"] = data._source, "given:train"
+        if isinstance(test, str):
+            tree["data"]["test"] = test
+        elif test is not None:
+            like = None if data is None else data.schema
+            given["test"], tree["data"]["test"] = as_data(test, like=like)._source, "given:test"
         self.given = given
         run = _native.Run.master(
-            json.dumps(tree),
+            to_json(tree),
             name="python",
             output=output,
             given=given,
@@ -176,8 +179,12 @@ class Worker(_Process):
         patience: float = 60.0,
         root: str | PathLike[str] | None = None,
     ) -> None:
-        pairs = (("train", train), ("test", test))
-        given = {name: as_data(what)._source for name, what in pairs if what is not None}
+        given: dict[str, _native.Source] = {}
+        data = None if train is None else as_data(train)
+        if data is not None:
+            given["train"] = data._source
+        if test is not None:
+            given["test"] = as_data(test, like=None if data is None else data.schema)._source
         run = _native.Run.worker(
             join=join,
             coordinator=coordinator,

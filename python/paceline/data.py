@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline import _native
-from paceline._native import SettingError
+from paceline.errors import SettingError
+from paceline.schema import Schema, label_type_of, name_of
 
 Task: TypeAlias = Literal["classes", "regression"]
 
@@ -18,9 +22,10 @@ Task: TypeAlias = Literal["classes", "regression"]
 class Data:
     """Examples with random access. Made by `Data.open` or `Data.from_arrays`; whatever takes data takes their arguments, too."""
 
-    def __init__(self, source: _native.Source, labels: NDArray[Any] | None = None) -> None:
+    def __init__(self, source: _native.Source, lengths: Sequence[int] | None = None) -> None:
         self._source = source
-        self._labels = labels
+        self._lengths = lengths
+        """The steps of each sequence, where they were given as a list of arrays."""
 
     @classmethod
     def open(
@@ -34,8 +39,8 @@ class Data:
         like: Data | None = None,
     ) -> Data:
         """Opens `mnist:train`, `csv:flowers.csv?label=species` and the like; `like` is data whose columns and classes hold for it."""
-        source = like._source if like is not None else None
-        return cls(_native.Source.open(spec, cache=cache, offline=offline, root=root, targets=targets, like=source))
+        schema = None if like is None else like.schema.text
+        return cls(_native.Source.open(spec, cache=cache, offline=offline, root=root, targets=targets, like=schema))
 
     @classmethod
     def from_arrays(
@@ -46,33 +51,19 @@ class Data:
         weights: Any = None,
         classes: Sequence[Any] | None = None,
         task: Task | None = None,
+        like: Data | None = None,
     ) -> Data:
-        """Copies arrays, or whatever NumPy makes arrays of.
+        """Narrows arrays to 32 bits, or tables of pandas, polars and Arrow, or whatever NumPy makes arrays of.
 
         `features` has a row for each example: numbers, or images as rows and columns, with or without channels, or volumes as images,
-        rows, columns and channels. Bytes are taken for pixels. `targets` are classes if they are texts, truth values or whole
-        numbers, and numbers to predict if they have fractions or several columns; `task` says otherwise. `classes` are all classes
-        there are, in their order.
+        rows, columns and channels. Bytes are taken for pixels. Columns of a table keep their names: other tables are matched by them.
+        Lists of arrays of unequal length are sequences. `targets` are classes if they are texts, truth values or whole numbers, and
+        numbers to predict if they have fractions or several columns; `task` says otherwise. `classes` are all classes there are, in
+        their order. `like` is data whose columns, offsets and classes hold for these arrays.
         """
-        rows, shape, images = _features(features)
-        made: dict[str, Any] = {"images": images}
-        if weights is not None:
-            made["weights"] = _flat(weights, "weights", len(rows))
-        labels = None
-        if targets is not None:
-            array = np.asarray(targets)
-            if array.ndim == 2 and array.shape[1] == 1:
-                array = array[:, 0]
-            if len(array) != len(rows):
-                raise SettingError(f"expected a target for each of the {len(rows)} examples, found {len(array)}")
-            if _is_classes(array, task):
-                labels, made["labels"] = _labels(array, classes)
-                made["classes"] = [_name(label) for label in labels]
-            else:
-                names = _columns(targets, array)
-                made["targets"], made["values"] = _flat(array, "targets", None), names
-        source = _native.Source.arrays(_flat(rows, "features", None), list(shape), **made)
-        return cls(source, labels)
+        return _from_arrays(
+            features, targets, weights=weights, classes=classes, task=task, like=None if like is None else like.schema
+        )
 
     @classmethod
     def from_sequences(
@@ -84,44 +75,22 @@ class Data:
         weights: Any = None,
         classes: Sequence[Any] | None = None,
         task: Task | None = None,
+        like: Data | None = None,
     ) -> Data:
         """Copies sequences: an array of examples, steps and features, or a list with an array of steps and features for each.
 
         What shorter sequences lack becomes NaN, as steps that are not there are in an array. `targets` are one for each sequence, as in
         `from_arrays`, or an array or list of arrays with one for every step: the number of a class, or a number to predict.
         """
-        rows = [np.asarray(sequence, dtype=np.float32) for sequence in sequences]
-        rows = [row[:, np.newaxis] if row.ndim == 1 else row for row in rows]
-        if not rows or any(row.ndim != 2 or row.shape[1] != rows[0].shape[1] for row in rows):
-            raise SettingError("expected sequences of steps of as many features each: an array with 3 dimensions, or a list of arrays with 2")
-        longest = max(len(row) for row in rows)
-        if steps is not None and steps < longest:
-            raise SettingError(f"expected `steps` of at least {longest}, as the longest sequence has, found {steps}")
-        steps = steps or longest
-        features = np.full((len(rows), steps, rows[0].shape[1]), np.nan, dtype=np.float32)
-        for at, row in enumerate(rows):
-            features[at, : len(row)] = row
-        made: dict[str, Any] = {}
-        if weights is not None:
-            made["weights"] = _flat(weights, "weights", len(rows))
-        labels = None
-        if targets is not None and np.ndim(targets[0]) == 0:
-            array = np.asarray(targets)
-            if _is_classes(array, task):
-                labels, made["labels"] = _labels(array, classes)
-                made["classes"] = [_name(label) for label in labels]
-            else:
-                made["targets"], made["values"] = _flat(array, "targets", len(rows)), ["0"]
-        elif targets is not None:
-            each = [np.asarray(target, dtype=np.float32).reshape(len(target), -1) for target in targets]
-            if len(each) != len(rows) or any(len(one) != len(row) for one, row in zip(each, rows, strict=True)):
-                raise SettingError("expected a target for every step of every sequence")
-            wanted = np.full((len(rows), steps, each[0].shape[1]), np.nan, dtype=np.float32)
-            for at, one in enumerate(each):
-                wanted[at, : len(one)] = one
-            made["targets"] = wanted.reshape(-1)
-            made["values"] = [str(at) for at in range(1, 1 + steps * each[0].shape[1])]
-        return cls(_native.Source.arrays(features.reshape(-1), [steps, rows[0].shape[1]], **made), labels)
+        return _from_sequences(
+            sequences,
+            targets,
+            steps=steps,
+            weights=weights,
+            classes=classes,
+            task=task,
+            like=None if like is None else like.schema,
+        )
 
     @classmethod
     def from_arrow(
@@ -134,8 +103,10 @@ class Data:
         shape: Sequence[int] | None = None,
         classes: Sequence[Any] | None = None,
         task: Task | None = None,
+        like: Data | None = None,
     ) -> Data:
-        """Reads a table of Arrow where it lies: pyarrow's, polars', DuckDB's, whatever has `__arrow_c_stream__`.
+        """Reads a table of Arrow where it lies: pyarrow's, polars', DuckDB's, whatever has `__arrow_c_stream__`. The rows of 32-bit numbers
+        that are trained on are the only copy.
 
         `features` are columns of numbers, or of lists of as many numbers in every row; left out, all columns but `label` and `weight`.
         Several labels are numbers to predict. `shape` makes images of the features, as in `(28, 28, 1)`.
@@ -151,26 +122,21 @@ class Data:
             columns |= {column.name: column for column in _native.read_arrow(table, missing)}
         if not chosen:
             raise SettingError("expected at least one column of features")
-        for name in chosen:
-            if columns[name].width is None:
-                raise SettingError(f"column `{name}` holds texts: features are numbers, or lists of numbers")
-        parts = [columns[name].narrow().reshape(-1, columns[name].width or 1) for name in chosen]
-        rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if all(columns[name].is_bytes for name in chosen):
-            rows = rows.astype(np.uint8)
-        if shape is not None:
-            rows = rows.reshape(len(rows), *shape)
-        targets = None
+        rows = _arrow_rows([columns[name] for name in chosen], shape)
+        targets: Any = None
         if labels:
             found = [columns[name] for name in labels]
             if len(found) == 1 and found[0].width is None:
                 targets = np.asarray(found[0].texts(), dtype=object)
             elif len(found) == 1 and found[0].width == 1 and (found[0].is_whole or task == "classes"):
-                targets = found[0].numbers().astype(np.int64)
+                kind = bool if found[0].is_bool else np.int64 if found[0].is_whole else np.float64
+                targets = found[0].numbers().astype(kind)
             else:
-                targets = np.concatenate([each.numbers().reshape(len(rows), -1) for each in found], axis=1)
+                targets = np.concatenate([each.numbers().reshape(rows.count, -1) for each in found], axis=1)
         weights = None if weight is None else columns[weight].numbers()
-        return cls.from_arrays(rows, targets, weights=weights, classes=classes, task=task)
+        names = [labels[0]] if len(labels) == 1 and targets.ndim == 1 else labels
+        like_schema = None if like is None else like.schema
+        return _from_rows(rows, targets, names or None, weights=weights, classes=classes, task=task, like=like_schema)
 
     @classmethod
     def of_partitions(cls, notes: Iterable[str]) -> Data:
@@ -199,35 +165,52 @@ class Data:
         """As many as a network has for it: one for each class, or for each number that is to be predicted."""
         return len(self._source.classes or self._source.values or ())
 
+    @cached_property
+    def schema(self) -> Schema:
+        """Columns, classes and offsets, which other data is matched to."""
+        return Schema(self._source.schema)
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the columns of features; none for arrays without names."""
+        return self.schema.names
+
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes in their order, as they were given; none if numbers are to be predicted."""
-        if self._labels is not None:
-            return self._labels
-        names = self._source.classes
-        return None if names is None else np.asarray(names)
+        return self.schema.classes
 
     @property
     def remarks(self) -> list[str]:
         """What in the data was perhaps not meant so."""
         return self._source.remarks
 
+    def matched(self, schema: Schema) -> Data:
+        """This data with the columns, offsets and classes of other data, or of a model."""
+        return self if schema.text is None else Data(self._source.matched(schema.text), self._lengths)
+
     def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
         """Two parts, drawn by the seed; the first has this share of the examples."""
         one, two = self._source.split(share, seed)
-        return Data(one, self._labels), Data(two, self._labels)
+        return Data(one), Data(two)
 
-    def features(self) -> NDArray[np.float32]:
-        """All features, as an array."""
-        rows = self._source.read(list(range(len(self))))[0]
-        return rows.reshape(len(self), *self.shape)
+    def features(self) -> NDArray[np.floating[Any]]:
+        """All features, as an array; of 64 bits where 32 do not tell the numbers of a column apart."""
+        rows = self._source.read(list(range(len(self))))[0].reshape(len(self), *self.shape)
+        shifts = self.schema.shifts
+        return rows if shifts is None or len(shifts) != self.shape[-1] else rows.astype(np.float64) + shifts
 
     def targets(self) -> NDArray[Any] | None:
         """All labels, or all numbers that are to be predicted."""
         _, labels, values, _ = self._source.read(list(range(len(self))))
         if labels is not None and self.classes is not None:
-            return self.classes[labels]
-        return None if values is None else values.reshape(len(self), -1)
+            found: NDArray[Any] = self.classes[labels]
+            return found
+        if values is None:
+            return None
+        shifts = self.schema.target_shifts
+        rows = values.reshape(len(self), -1)
+        return rows if shifts is None else rows.astype(np.float64) + shifts
 
     def __len__(self) -> int:
         return len(self._source)
@@ -238,49 +221,333 @@ class Data:
     def __str__(self) -> str:
         return self._source.inspect()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        shape, schema, normaliser = self._source.state()
+        features, labels, targets, weights = self._source.read(list(range(len(self))))
+        return (_restored, (features, shape, labels, targets, weights, schema, normaliser, self.remarks, self._lengths))
 
-def as_data(what: Any, *, like: Data | None = None, targets: bool = True) -> Data:
-    """Data from whatever stands for it: itself, a specification, features alone, or a pair or triple with targets and weights."""
+
+def _restored(*state: Any) -> Data:
+    *examples, lengths = state
+    return Data(_native.Source.of_state(*examples), lengths)
+
+
+def as_data(
+    what: Any,
+    *,
+    like: Schema | None = None,
+    targets: bool = True,
+    task: Task | None = None,
+    input: Mapping[str, Any] | None = None,
+) -> Data:
+    """Data from whatever stands for it: itself, a specification, features alone, or a pair or triple with targets and weights.
+
+    `like` is the schema of data or of a model that holds for it; `input` is what a network takes.
+    """
     if isinstance(what, Data):
-        return what
-    if isinstance(what, str):
-        return Data.open(what, like=like, targets=targets)
-    classes = None if like is None else like.classes
-    if isinstance(what, tuple):
-        if not 2 <= len(what) <= 3:
-            raise SettingError(f"expected features and targets, or features, targets and weights, found {len(what)} things")
-        features, labels, *weights = what
-        task: Task | None = None if like is None else ("regression" if classes is None else "classes")
-        given = None if classes is None else list(classes)
-        return Data.from_arrays(features, labels, weights=weights[0] if weights else None, classes=given, task=task)
-    return Data.from_arrays(what)
+        data = what
+    elif isinstance(what, str):
+        schema = None if like is None else like.text
+        data = Data(_native.Source.open(what, targets=targets, like=schema))
+    else:
+        features, labels, weights = what, None, None
+        if isinstance(what, tuple):
+            if not 2 <= len(what) <= 3:
+                raise SettingError(f"expected features and targets, or features, targets and weights, found {len(what)} things")
+            features, labels, weights = what if len(what) == 3 else (*what, None)
+        if not targets:
+            labels = weights = None
+        classes = None if like is None or like.classes is None else list(like.classes)
+        if task is None and like is not None and like.text is not None:
+            task = "regression" if like.is_regression else "classes" if classes is not None else None
+        given: dict[str, Any] = {"weights": weights, "classes": classes, "task": task, "like": like}
+        if input is not None and "sequence" in input:
+            data = _of_a_sequence_network(features, labels, input["sequence"], given)
+        else:
+            data = _from_arrays(features, labels, **given, input=input)
+    if like is not None:
+        data = data.matched(like)
+    if input is not None:
+        check_shape(data.shape, input)
+    return data
 
 
-def _features(features: Any) -> tuple[NDArray[Any], tuple[int, ...], bool]:
-    array = np.asarray(features)
+def _of_a_sequence_network(features: Any, labels: Any, sizes: Sequence[int], given: dict[str, Any]) -> Data:
+    """Data of a network that takes sequences: rows, or an array or a list of sequences."""
+    ndim = getattr(features, "ndim", None)
+    if ndim == 2 or hasattr(features, "columns"):
+        return _from_arrays(features, labels, **given)
+    if not hasattr(features, "shape"):
+        features = list(features)
+    if len(features) == 0:
+        features = np.zeros((0, *sizes), np.float32)
+    longest = max((len(sequence) for sequence in features), default=0)
+    if longest > sizes[0]:
+        raise SettingError(f"the network takes sequences of at most {sizes[0]} steps, found one of {longest}")
+    return _from_sequences(features, labels, steps=int(sizes[0]), **given)
+
+
+def check_shape(shape: Sequence[int], input: Mapping[str, Any]) -> None:
+    """Refuses examples of another layout than a network takes; rows without a layout are taken as they are."""
+    kind, sizes = next(iter(input.items()), ("several inputs", ()))
+    if kind not in ("image", "volume", "sequence"):
+        return
+    expected, found = tuple(sizes), tuple(shape)
+    if found == expected or len(found) == 1:
+        return
+    names = {"image": "images (height × width × channels)", "volume": "volumes (depth × height × width × channels)"}
+    sentence = (
+        f"the network takes {names.get(kind, 'sequences (steps × features)')} of {_times(expected)}, found examples of {_times(found)}"
+    )
+    order = next((order for order in permutations(range(len(found))) if tuple(found[axis] for axis in order) == expected), None)
+    if order is None:
+        raise SettingError(sentence)
+    axes = ", ".join(str(axis + 1) for axis in order)
+    if found[-1] == expected[-1] == 1 and order[-1] == len(order) - 1:
+        without = ", ".join(str(axis + 1) for axis in order[:-1])
+        raise SettingError(f"{sentence}: `X.transpose(0, {without})`, or with channels `X.transpose(0, {axes})`, puts them in this order")
+    raise SettingError(f"{sentence}: `X.transpose(0, {axes})` puts them in this order")
+
+
+def _times(shape: Sequence[int]) -> str:
+    return " × ".join(map(str, shape)) or "a single number"
+
+
+@dataclass
+class _Rows:
+    """Features before they are narrowed."""
+
+    numbers: Any
+    """An array, or a list of columns that lie side by side."""
+    count: int
+    shape: tuple[int, ...]
+    names: list[str] | None
+    is_bytes: bool = False
+
+    def like(self, schema: Schema | None) -> _Rows:
+        """The columns of a schema, by their names; all of them, as they are, if either has no names."""
+        if schema is None or schema.names is None or self.names is None or self.names == schema.names:
+            return self
+        missing = [name for name in schema.names if name not in self.names]
+        if missing:
+            told = ", ".join(f"`{name}`" for name in missing[:10])
+            raise SettingError(
+                f"the table has no column {told}, which the model or the training data has: its columns are {', '.join(self.names[:50])}"
+            )
+        if not isinstance(self.numbers, list) or len(self.numbers) != len(self.names):
+            return self
+        places = [self.names.index(name) for name in schema.names]
+        return _Rows([self.numbers[place] for place in places], self.count, (len(places),), list(schema.names), self.is_bytes)
+
+
+def _from_arrays(
+    features: Any,
+    targets: Any = None,
+    *,
+    weights: Any = None,
+    classes: Sequence[Any] | None = None,
+    task: Task | None = None,
+    like: Schema | None = None,
+    input: Mapping[str, Any] | None = None,
+) -> Data:
+    if _is_ragged(features):
+        return _from_sequences(features, targets, weights=weights, classes=classes, task=task, like=like)
+    rows = _rows(features)
+    if input is not None:
+        check_shape(rows.shape, input)
+    return _from_rows(rows, targets, None, weights=weights, classes=classes, task=task, like=like)
+
+
+def _from_rows(
+    rows: _Rows,
+    targets: Any,
+    names: list[str] | None,
+    *,
+    weights: Any,
+    classes: Sequence[Any] | None,
+    task: Task | None,
+    like: Schema | None,
+) -> Data:
+    rows = rows.like(like)
+    made: dict[str, Any] = {"images": rows.is_bytes, "names": rows.names, "like": None if like is None else like.text}
+    if weights is not None:
+        made["weights"] = _weights(weights, rows.count)
+    if targets is not None:
+        array = _array(targets)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim == 0 or len(array) != rows.count:
+            found = len(array) if array.ndim else "a single value"
+            raise SettingError(f"expected a target for each of the {rows.count} examples, found {found}")
+        if _is_classes(array, task):
+            made |= _labels(array, classes, like)
+        else:
+            names = names if names is not None and len(names) == (1 if array.ndim == 1 else array.shape[1]) else _columns(targets, array)
+            made["targets"], made["values"] = _numbers(array.reshape(rows.count, -1) if rows.count else array, "targets"), names
+    return Data(_native.Source.arrays(rows.numbers, list(rows.shape), **made))
+
+
+def _from_sequences(
+    sequences: Any,
+    targets: Any = None,
+    *,
+    steps: int | None = None,
+    weights: Any = None,
+    classes: Sequence[Any] | None = None,
+    task: Task | None = None,
+    like: Schema | None = None,
+) -> Data:
+    if isinstance(sequences, np.ndarray) and sequences.ndim == 3 and (steps is None or steps == sequences.shape[1]):
+        features, lengths = _numbers(sequences, "sequences"), None
+        rows = list(features)
+        steps = features.shape[1]
+    else:
+        rows = [_numbers(_array(sequence), "sequences") for sequence in sequences]
+        rows = [row[:, np.newaxis] if row.ndim == 1 else row for row in rows]
+        if not rows or any(row.ndim != 2 or row.shape[1] != rows[0].shape[1] for row in rows):
+            raise SettingError("expected sequences of steps of as many features each: an array with 3 dimensions, or a list of arrays with 2")
+        lengths = None if isinstance(sequences, np.ndarray) and sequences.dtype != object else [len(row) for row in rows]
+        longest = max(len(row) for row in rows)
+        if steps is not None and steps < longest:
+            raise SettingError(f"expected `steps` of at least {longest}, as the longest sequence has, found {steps}")
+        steps = steps or longest
+        kind = np.float32 if all(row.dtype.itemsize < 4 or row.dtype == np.float32 for row in rows) else np.float64
+        features = np.full((len(rows), steps, rows[0].shape[1]), np.nan, dtype=kind)
+        for at, row in enumerate(rows):
+            features[at, : len(row)] = row
+    made: dict[str, Any] = {"like": None if like is None else like.text}
+    if weights is not None:
+        made["weights"] = _weights(weights, len(rows))
+    if targets is not None and len(targets) and np.ndim(targets[0]) == 0:
+        array = np.asarray(targets)
+        if len(array) != len(rows):
+            raise SettingError(f"expected a target for each of the {len(rows)} sequences, found {len(array)}")
+        if _is_classes(array, task):
+            made |= _labels(array, classes, like)
+        else:
+            made["targets"], made["values"] = _numbers(array.reshape(len(rows), -1), "targets"), ["0"]
+    elif targets is not None:
+        each = [_numbers(_array(target), "targets").reshape(len(target), -1) for target in targets]
+        if len(each) != len(rows) or any(len(one) != len(row) for one, row in zip(each, rows, strict=True)):
+            raise SettingError("expected a target for every step of every sequence")
+        wanted = np.full((len(rows), steps, each[0].shape[1]), np.nan)
+        for at, one in enumerate(each):
+            wanted[at, : len(one)] = one
+        made["targets"] = wanted.reshape(len(rows), -1)
+        made["values"] = [str(at) for at in range(1, 1 + steps * each[0].shape[1])]
+        made["steps"] = steps
+    return Data(_native.Source.arrays(features, [steps, features.shape[2]], **made), lengths)
+
+
+def _is_ragged(features: Any) -> bool:
+    """Whether features are a list of arrays of unequal length."""
+    if not isinstance(features, (list, tuple)) and not (isinstance(features, np.ndarray) and features.dtype == object):
+        return False
+    if isinstance(features, np.ndarray) and features.ndim != 1:
+        return False
+    shapes = {np.shape(each) for each in features if isinstance(each, np.ndarray)}
+    return len(shapes) > 1 and len({shape[1:] for shape in shapes}) == 1 and all(isinstance(each, np.ndarray) for each in features)
+
+
+def _rows(features: Any) -> _Rows:
+    if hasattr(features, "toarray") and hasattr(features, "nnz"):
+        raise SettingError("expected an array, found a sparse matrix: `X.toarray()` makes one, if it fits the memory")
+    if hasattr(features, "iloc") and hasattr(features, "columns"):
+        names = _unique([str(name) for name in features.columns])
+        columns = [_column(features.iloc[:, place], name) for place, name in enumerate(names)]
+        return _Rows(columns, len(features), (len(names),), names, bool(columns) and all(each.dtype == np.uint8 for each in columns))
+    if hasattr(features, "__arrow_c_stream__") and not isinstance(features, np.ndarray) and not hasattr(features, "iloc"):
+        found = _native.read_arrow(features)
+        _unique([column.name for column in found])
+        return _arrow_rows(found, None)
+    array = _numbers(_array(features), "features")
     if array.ndim == 3:
         array = array[..., np.newaxis]
     if array.ndim not in (2, 4, 5):
-        found = " × ".join(map(str, array.shape)) or "a single number"
+        found_shape = _times(array.shape)
         raise SettingError(
             "expected features as rows of numbers (2 dimensions), images (3, or 4 with channels) or volumes (5, with channels), "
-            f"found {found}; a single column is `x.reshape(-1, 1)`"
+            f"found {found_shape}; a single column is `x.reshape(-1, 1)`"
         )
-    return array, array.shape[1:], array.dtype == np.uint8
+    return _Rows(array, len(array), array.shape[1:], None, array.dtype == np.uint8)
 
 
-def _flat(values: Any, what: str, expected: int | None) -> NDArray[np.float32]:
-    array = np.asarray(values)
-    if expected is not None and array.shape != (expected,):
-        raise SettingError(f"expected {expected} {what}, one for each example, found {' × '.join(map(str, array.shape))}")
-    if array.dtype.kind == "c":
+def _arrow_rows(columns: list[_native.ArrowColumn], shape: Sequence[int] | None) -> _Rows:
+    """Columns of Arrow side by side."""
+    for column in columns:
+        if column.width is None and len(column):
+            raise SettingError(
+                f"column `{column.name}` holds texts: features are numbers, or lists of numbers; a column of 0 and 1 for each text is one way"
+            )
+    widths = [column.width or 1 for column in columns]
+    names: list[str] = []
+    for column, width in zip(columns, widths, strict=True):
+        names.extend([column.name] if width == 1 else [f"{column.name}.{place}" for place in range(width)])
+    whole = (sum(widths),) if shape is None else tuple(int(size) for size in shape)
+    if int(np.prod(whole)) != sum(widths):
+        raise SettingError(f"expected a `shape` of {sum(widths)} numbers, as each row has, found {_times(whole)}")
+    is_bytes = all(column.is_bytes for column in columns)
+    return _Rows(columns, len(columns[0]), whole, names if len(whole) == 1 else None, is_bytes)
+
+
+def _unique(names: list[str]) -> list[str]:
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise SettingError(f"expected columns with different names, found `{twice[0]}` several times")
+    return names
+
+
+def _column(series: Any, name: str) -> NDArray[Any]:
+    """A column of pandas, where it lies if NumPy can read it."""
+    array = series.to_numpy()
+    if array.dtype.kind in "Mm":
+        raise SettingError(
+            f"column `{name}` holds dates or times: `df[{name!r}].astype('int64')`, or the hour and the day of the week, are numbers"
+        )
+    if array.dtype == object:
+        try:
+            array = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise SettingError(
+                f"column `{name}` holds something else than numbers: `pandas.get_dummies` makes columns of numbers of texts"
+            ) from None
+    return _numbers(array, f"values of column `{name}`")
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """An array of whatever NumPy makes arrays of."""
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise SettingError("expected an array, found a sparse matrix: `.toarray()` makes one, if it fits the memory")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise SettingError("expected an array without masked values: fill them with `.filled(…)`, or leave their rows out")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise SettingError("expected rows of one length; sequences of unequal length are a list of arrays, one for each") from None
+
+
+def _numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
+    """An array of a type that can be narrowed where it lies."""
+    kind = array.dtype.kind
+    if kind == "c":
         raise SettingError(f"expected {what} that are real numbers, found complex ones")
-    if array.dtype.kind not in "fiub":
+    if kind in "Mm":
+        raise SettingError(f"expected {what} that are numbers, found dates or times: `.astype('int64')` makes numbers of them")
+    if kind == "f" and array.dtype.itemsize not in (4, 8):
+        return array.astype(np.float32 if array.dtype.itemsize == 2 else np.float64)
+    if kind not in "fiub":
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise SettingError(f"expected {what} that are numbers: {error}") from None
-    return np.ascontiguousarray(array, dtype=np.float32).reshape(-1)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _weights(values: Any, expected: int) -> NDArray[np.float32]:
+    array = _array(values)
+    if array.shape != (expected,):
+        raise SettingError(f"expected {expected} weights, one for each example, found {_times(array.shape)}")
+    return np.ascontiguousarray(_numbers(array, "weights"), dtype=np.float32)
 
 
 def _is_classes(array: NDArray[Any], task: Task | None) -> bool:
@@ -288,26 +555,79 @@ def _is_classes(array: NDArray[Any], task: Task | None) -> bool:
         raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
     if task is not None:
         return task == "classes"
-    return array.ndim == 1 and (array.dtype.kind in "biuUSO")
+    return array.ndim == 1 and (array.dtype.kind in "biuUSOT")
 
 
-def _labels(array: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+def _labels(array: NDArray[Any], classes: Sequence[Any] | None, like: Schema | None) -> dict[str, Any]:
+    """The numbers of class labels, the names of all classes, and the type of the labels."""
     if array.ndim != 1:
-        raise SettingError(f"expected one class for each example, found {' × '.join(map(str, array.shape))}")
-    found, places = np.unique(array, return_inverse=True)
+        raise SettingError(f"expected one class for each example, found {_times(array.shape)}")
+    if array.dtype.kind == "S":
+        array = np.char.decode(array)
+    if array.dtype.kind == "O":
+        missing = next((row for row, label in enumerate(array) if label is None or label != label), None)
+        if missing is not None:
+            raise SettingError(f"the label of row {missing} is missing ({array[missing]!r}): leave such rows out, or give them a class")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise SettingError(f"the label of row {int(np.isnan(array).argmax())} is NaN: leave such rows out, or give them a class")
+    try:
+        found, places = np.unique(array, return_inverse=True)
+    except TypeError:
+        raise SettingError("expected labels of one type, found several: `[str(label) for label in y]` makes texts of them") from None
     if classes is None:
-        return found, places.astype(np.uint32)
+        names = [name_of(label) for label in found]
+        return {"labels": places.astype(np.uint32), "classes": names, "label_type": label_type_of(found)}
     known = np.asarray(classes)
-    place = {_name(label): at for at, label in enumerate(known)}
-    unknown = [label for label in found if _name(label) not in place]
-    if unknown:
-        raise SettingError(f"{_name(unknown[0])} is none of the {len(known)} classes that are known")
-    own = np.asarray([place[_name(label)] for label in found], dtype=np.uint32)
-    return known, own[places.reshape(-1)]
+    label_type = label_type_of(known) if like is None or like.classes is None else like.label_type
+    names = [name_of(label) for label in known]
+    own = np.asarray([_place(label, known, names) for label in found], dtype=np.uint32)
+    return {"labels": own[places.reshape(-1)], "classes": names, "label_type": label_type}
 
 
-def _name(label: Any) -> str:
-    return str(label.item() if isinstance(label, np.generic) else label)
+def _place(label: Any, known: NDArray[Any], names: list[str]) -> int:
+    """The number of a class: of an equal label, or of one with its name."""
+    label = label.item() if isinstance(label, np.generic) else label
+    for place, other in enumerate(known.tolist()):
+        if other == label or names[place] == str(label):
+            return place
+    told = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    raise SettingError(f"{label} is none of the {len(known)} classes that are known: {told}")
+
+
+def class_weights_of(given: Any, classes: NDArray[Any] | None) -> list[float] | Literal["balanced"] | None:
+    """The weight of each class in their order, from a dict by label, a sequence in the order of classes, or `'balanced'`."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given != "balanced":
+            raise SettingError(f"expected `class_weights` as 'balanced', a dict by label, or a list in the order of classes, found {given!r}")
+        return "balanced"
+    labels = [] if classes is None else classes.tolist()
+    told = ", ".join(repr(label) for label in labels[:10]) + (", …" if len(labels) > 10 else "")
+    if isinstance(given, Mapping):
+        if classes is None:
+            raise SettingError("`class_weights` by label need data with classes: numbers to predict have none")
+        by_label = {key.item() if isinstance(key, np.generic) else key: value for key, value in given.items()}
+        unknown = [key for key in by_label if key not in labels]
+        if unknown:
+            raise SettingError(f"`class_weights` has a weight for {unknown[0]!r}, which is no class of the data: its classes are {told}")
+        missing = [label for label in labels if label not in by_label]
+        if missing:
+            raise SettingError(f"`class_weights` has no weight for {missing[0]!r}: the classes of the data are {told}")
+        return [_weight(by_label[label]) for label in labels]
+    if isinstance(given, (Sequence, np.ndarray)):
+        return [_weight(weight) for weight in given]
+    raise SettingError(
+        f"expected `class_weights` as a dict by label, a list in the order of classes, or 'balanced', found {type(given).__name__}"
+        + (f"; the classes are {told}" if labels else "")
+    )
+
+
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise SettingError(f"expected a number as weight of a class, found {given!r}") from None
 
 
 def _columns(targets: Any, array: NDArray[Any]) -> list[str]:

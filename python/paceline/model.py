@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
+from html import escape
 from os import PathLike
 from typing import Any
 
@@ -11,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline import _native
-from paceline._native import SettingError
 from paceline.data import Data, as_data
+from paceline.errors import Error, SettingError
 from paceline.network import Network
+from paceline.schema import Schema
 
 
 class Scores(dict[str, Any]):
@@ -49,6 +52,14 @@ class Scores(dict[str, Any]):
     def __str__(self) -> str:
         return self._text
 
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{value:.4g}</td></tr>"
+            for name, value in self.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        )
+        return f"<table>{rows}</table>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Scores, (dict(self), self._text))
 
@@ -56,9 +67,8 @@ class Scores(dict[str, Any]):
 class Model:
     """A network with all that it has learned, and how its data is read and normalised."""
 
-    def __init__(self, native: _native.Model, classes: NDArray[Any] | None = None) -> None:
+    def __init__(self, native: _native.Model) -> None:
         self._native = native
-        self._classes = classes
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:
@@ -83,11 +93,26 @@ class Model:
 
     @property
     def classes(self) -> NDArray[Any] | None:
-        """The classes that it tells apart, in their order; none if it predicts numbers."""
-        if self._classes is not None:
-            return self._classes
+        """The classes that it tells apart, in their order, with the type that they were trained with; none if it predicts numbers."""
         names = self._native.classes
-        return None if names is None else np.asarray(names)
+        if names is None:
+            return None
+        classes = self.schema.classes
+        return classes if classes is not None and len(classes) == len(names) else np.asarray(names)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Columns, classes and offsets of the data that it was trained on."""
+        return Schema(self._native.schema)
+
+    def with_schema(self, schema: Schema) -> Model:
+        """The same model with the columns, offsets and labels of another schema."""
+        return Model(self._native.with_schema(schema.text or "{}"))
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the columns that it was trained on; none for arrays without names."""
+        return self.schema.names
 
     @property
     def output_names(self) -> list[str]:
@@ -104,22 +129,29 @@ class Model:
         """Epochs that it was trained for."""
         return self._native.epoch
 
-    def outputs(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.float32]:
+    def outputs(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.floating[Any]]:
         """What the last layer says of each example: a row for each."""
-        source = self._read(data, targets=False)
-        rows = self._native.outputs(source._source, batch=batch, workers=workers)
-        return rows.reshape(len(source), -1)
+        return self._outputs(self._read(data, targets=False), batch, workers)
 
-    def predict_proba(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.float32]:
+    def predict_proba(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.floating[Any]]:
         """The probability of every class, a row for each example."""
         if self.classes is None or not self._native.gives_probabilities:
             raise SettingError("this model gives no probabilities: its outputs are what `outputs` and `predict` say")
         outputs = self.outputs(data, batch=batch, workers=workers)
         return np.concatenate([1 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
-    def predict(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[Any]:
-        """The class of every example, or the numbers that are predicted for it."""
-        outputs = self.outputs(data, batch=batch, workers=workers)
+    def predict(self, data: Any, *, batch: int = 256, workers: int | None = None) -> Any:
+        """The class of every example, or the numbers that are predicted for it.
+
+        Of a network that gives a row for every step it is an array of examples, steps and numbers; for a list of sequences of unequal
+        length it is a list with an array for each, as long as the sequence.
+        """
+        source = self._read(data, targets=False)
+        outputs = self._outputs(source, batch, workers)
+        if (steps := self.network.steps) is not None:
+            each = outputs.reshape(len(source), steps, -1)
+            each = each[..., 0] if each.shape[2] == 1 else each
+            return each if source._lengths is None else [rows[:length] for rows, length in zip(each, source._lengths, strict=True)]
         if self.classes is None:
             return outputs[:, 0] if outputs.shape[1] == 1 else outputs
         places = (outputs[:, 0] > 0.5).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
@@ -128,27 +160,34 @@ class Model:
 
     def evaluate(self, data: Any, *, batch: int = 256, workers: int | None = None) -> Scores:
         """How good it is on data with targets."""
-        return Scores.parse(self._native.evaluate(self._read(data)._source, batch=batch, workers=workers))
+        source = self._read(data)
+        if len(source) == 0:
+            raise Error("the data has no examples to evaluate")
+        return Scores.parse(self._native.evaluate(source._source, batch=batch, workers=workers))
 
     def parameters(self) -> dict[str, NDArray[np.float32]]:
         """A copy of all that was learned, by name."""
         return {name: numbers.reshape(shape) for name, shape, numbers in self._native.parameters()}
 
     def _read(self, data: Any, *, targets: bool = True) -> Data:
-        if isinstance(data, tuple) and len(data) > 1:
-            features, labels, *weights = data
-            classes = None if self.classes is None else list(self.classes)
-            task: Any = "regression" if classes is None else "classes"
-            weight = weights[0] if weights else None
-            return Data.from_arrays(features, labels, weights=weight, classes=classes, task=task)
-        return as_data(data, targets=targets)
+        """Data with the columns, offsets and classes that this model was trained with."""
+        return as_data(data, like=self.schema, targets=targets, input=self.network.input)
+
+    def _outputs(self, source: Data, batch: int, workers: int | None) -> NDArray[np.floating[Any]]:
+        width = self.network.outputs
+        if len(source) == 0:
+            return np.zeros((0, width), np.float32)
+        rows = self._native.outputs(source._source, batch=batch, workers=workers).reshape(len(source), width)
+        shifts = self.schema.target_shifts
+        # Numbers that 32 bits do not tell apart are predicted as what is added to the offset of their column.
+        return rows if shifts is None or len(shifts) != width else rows.astype(np.float64) + shifts
 
     def __repr__(self) -> str:
         return f"<Model after {self.iteration} steps: {self.network!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (self.to_bytes(), self._classes))
+        return (_restored, (self.to_bytes(),))
 
 
-def _restored(content: bytes, classes: NDArray[Any] | None) -> Model:
-    return Model(_native.Model.from_bytes(content), classes)
+def _restored(content: bytes) -> Model:
+    return Model(_native.Model.from_bytes(content))

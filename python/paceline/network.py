@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from paceline import _native
 from paceline.data import Data
 from paceline.layers import Layer, Named, NamedNetwork
+from paceline.settings import to_json
 
 Schedule: TypeAlias = float | Mapping[str, Any]
 
@@ -42,7 +44,7 @@ class Network:
         self._described({"seed": seed, **given, "layers": dict(layers) if isinstance(layers, Mapping) else list(layers)})
 
     def _described(self, description: Mapping[str, Any]) -> None:
-        self._native = _native.Network(json.dumps(description))
+        self._native = _native.Network(to_json(description))
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Network:
@@ -80,9 +82,25 @@ class Network:
         return self._native.inputs
 
     @property
+    def input(self) -> dict[str, Any]:
+        """What an example is, as in `{"image": [28, 28, 1]}`; empty where there are several inputs by name."""
+        found: dict[str, Any] = self.to_dict().get("input") or {}
+        return found
+
+    @property
     def outputs(self) -> int:
         """Numbers that come out."""
         return self._native.outputs
+
+    @property
+    def wants_targets(self) -> bool:
+        """Whether it learns from targets; what only gives back what goes in has none."""
+        return self._native.wants_targets
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of the sequences that come out; none if a single row does."""
+        return self._native.steps
 
     def summary(self) -> str:
         """Names and shapes of all parameters."""
@@ -90,6 +108,13 @@ class Network:
         width = max((len(name) for name, _ in rows), default=0)
         lines = [f"{name:<{width}}  {shape}" for name, shape in rows]
         return "\n".join([*lines, f"{self.parameter_count:,} parameters"])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{' × '.join(map(str, shape))}</td></tr>" for name, shape in self._native.parameters()
+        )
+        head = "<tr><th>parameter</th><th>shape</th></tr>"
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{rows}</table>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self.to_dict() == other.to_dict()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal
+from html import escape
+from typing import Any, ClassVar, Literal
 
 from paceline import _native
 from paceline.cores import cores
-from paceline.data import as_data
+from paceline.data import Data, Task, as_data, class_weights_of
+from paceline.errors import SettingError
 from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress, watcher
+from paceline.settings import Mode, NormaliserName, TargetNormaliserName, to_json
 from paceline.watching import follow
 
 
@@ -30,6 +34,11 @@ class Outcome:
     events: list[Event] = field(repr=False)
     """What the run told; of very many steps the last ones."""
 
+    def _repr_html_(self) -> str:
+        end = "stopped" if self.stopped else "ended"
+        told = f"<p>{escape(repr(self.model)[1:-1])}; {end} after {self.model.epoch} epochs</p>"
+        return told + ("" if self.scores is None else self.scores._repr_html_())
+
 
 class Stopped(KeyboardInterrupt):
     """Ctrl-C was pressed: the run has ended after the step that it was in, and was saved if it has an output folder."""
@@ -44,8 +53,11 @@ class Trainer:
 
     Without `workers` and `mode` each step is spread over all cores that this process may use, and the result is that of one. `mode`
     is `sync`, `averaging`, `shared`, or one of them with its options, such as `{"averaging": {"frequency": 10}}`. With `pretrain`, the
-    table of that name in a job file, layers that can learn what goes into them do so first, one after the other.
+    table of that name in a job file, layers that can learn what goes into them do so first, one after the other. `class_weights` are a
+    dict by label, a list in the order of classes, or `"balanced"`.
     """
+
+    _starting: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(
         self,
@@ -57,13 +69,13 @@ class Trainer:
         global_batch: int | None = None,
         micro_batch: int | None = None,
         workers: int | None = None,
-        mode: str | Mapping[str, Any] | None = None,
+        mode: Mode | None = None,
         seed: int | None = None,
         shuffle: bool | None = None,
         by_length: bool | None = None,
-        normaliser: str | None = None,
-        target_normaliser: str | None = None,
-        class_weights: Sequence[float] | Literal["balanced"] | None = None,
+        normaliser: NormaliserName | None = None,
+        target_normaliser: TargetNormaliserName | None = None,
+        class_weights: Mapping[Any, float] | Sequence[float] | Literal["balanced"] | None = None,
         evaluate: bool | None = None,
         evaluate_every: int | None = None,
         auc_thresholds: int | None = None,
@@ -93,8 +105,11 @@ class Trainer:
             shuffle=shuffle,
             by_length=by_length,
             seed=seed,
-            class_weights=class_weights if class_weights is None or isinstance(class_weights, str) else [float(each) for each in class_weights],
         )
+        # By label they can only be put in order when the classes are known; a mistake in the type is told here.
+        self.class_weights = class_weights
+        if not isinstance(class_weights, Mapping):
+            class_weights_of(class_weights, None)
         self._train = _given(
             epochs=epochs,
             steps=steps,
@@ -108,22 +123,34 @@ class Trainer:
             checkpoint=checkpoint,
         )
         self._run: _native.Run | None = None
+        self._is_running = False
 
-    def fit(self, train: Any, test: Any = None) -> Outcome:
+    def fit(self, train: Any, test: Any = None, *, validation: Any = None, task: Task | None = None) -> Outcome:
         """Trains on data, and judges the model on the test data after every epoch.
 
         Each of both is `Data`, a specification such as `"mnist:train"`, or a pair of arrays `(features, targets)`, or a triple with
-        weights. Events go to the callbacks on this thread; what a callback raises stops the run and is raised here. Ctrl-C stops
-        as it does on the command line, and raises `Stopped` when the run has ended.
+        weights: `fit((X, y), (X_test, y_test))`. As in scikit-learn, `fit(X, y, validation=(X_test, y_test))` is the same. Targets are
+        classes if they are texts, truth values or whole numbers, and numbers to predict if they have fractions or several columns;
+        `task` says otherwise. Events go to the callbacks on this thread; what a callback raises stops the run and is raised here.
+        Ctrl-C stops as it does on the command line, and raises `Stopped` when the run has ended.
         """
-        data = as_data(train)
+        train, test = _sides(train, test, validation)
+        with Trainer._starting:
+            if self._is_running:
+                raise SettingError("this trainer is running already: wait for its end, call `stop()`, or make another `Trainer`")
+            self._is_running = True
+        try:
+            return self._fit(train, test, task)
+        finally:
+            self._run, self._is_running = None, False
+
+    def _fit(self, train: Any, test: Any, task: Task | None) -> Outcome:
+        data, judged = self._prepared(train, test, task)
         given = {"train": data._source}
-        tree: dict[str, Any] = {"data": {"train": "given:train", **self._data}, "train": dict(self._train)}
-        tree["network"] = json.loads(self.network.to_json())
-        if self.pretrain is not None:
-            tree["pretrain"] = self.pretrain
-        if test is not None:
-            given["test"] = as_data(test, like=data)._source
+        tree = self._tree(data)
+        tree["data"]["train"] = "given:train"
+        if judged is not None:
+            given["test"] = judged._source
             tree["data"]["test"] = "given:test"
         found = "resume" if self.resume else "overwrite" if self.overwrite else "refuse"
         told = Kept()
@@ -131,7 +158,7 @@ class Trainer:
         if (watching := watcher(self.progress)) is not None:
             listeners.append(watching)
         run = _native.Run.train(
-            json.dumps(tree),
+            to_json(tree),
             name="python",
             given=given,
             output=self.output,
@@ -141,16 +168,44 @@ class Trainer:
             cores=cores(),
         )
         self._run = run
-        try:
-            pressed = follow(run, listeners)
-            model, scores, stopped = run.result()
-        finally:
-            self._run = None
+        pressed = follow(run, listeners)
+        model, scores, stopped = run.result()
         assert model is not None, "a run that did not fail has a model"
-        outcome = Outcome(Model(model, data._labels), None if scores is None else Scores.parse(scores), stopped, told)
+        outcome = Outcome(Model(model), None if scores is None else Scores.parse(scores), stopped, told)
         if pressed:
             raise Stopped(outcome)
         return outcome
+
+    def _prepared(self, train: Any, test: Any, task: Task | None = None) -> tuple[Data, Data | None]:
+        """Data to learn from and to judge on, with the same columns, offsets and classes."""
+        network = self.network
+        begins = self.start.schema if self.start is not None and self.start.schema.text is not None else None
+        if begins is not None and self.take == "everything":
+            data = as_data(train, like=begins, task=task, input=network.input)
+        else:
+            data = as_data(train, task=task, input=network.input)
+            if begins is not None and begins.tree.get("columns"):
+                # The columns and offsets of the model hold for this data; its targets may be others.
+                data = data.matched(begins.with_target_of(data.schema))
+        if network.wants_targets and data._source.classes is None and data._source.values is None:
+            raise SettingError("the data has nothing to learn from: pass `(X, y)`, features and targets")
+        shifts = data.schema.target_shifts
+        if shifts is not None and len(shifts) != network.outputs:
+            # The outputs are not what is predicted, but say how it is spread: no offset can be added to them.
+            data = data.matched(data.schema.without_target_shifts())
+        return data, None if test is None else as_data(test, like=data.schema, task=task, input=network.input)
+
+    def _tree(self, data: Data | None) -> dict[str, Any]:
+        """The job without its data; classes have weights in their order."""
+        tree: dict[str, Any] = {"data": dict(self._data), "train": dict(self._train)}
+        tree["network"] = json.loads(self.network.to_json())
+        if self.pretrain is not None:
+            tree["pretrain"] = self.pretrain
+        if self.class_weights is not None:
+            if data is None and isinstance(self.class_weights, Mapping):
+                raise SettingError("`class_weights` by label need data that is opened here: `Data.open(…)`, or a list in the order of classes")
+            tree["data"]["class_weights"] = class_weights_of(self.class_weights, None if data is None else data.classes)
+        return tree
 
     def _start(self) -> _native.Model | None:
         return None if self.start is None else self.start._native
@@ -159,6 +214,22 @@ class Trainer:
         """Asks the run that is going on to end after the step that it is in; for other threads, and for callbacks."""
         if self._run is not None:
             self._run.stop()
+
+
+def _sides(train: Any, test: Any, validation: Any) -> tuple[Any, Any]:
+    """What is learned from and what is judged on, of `fit((X, y), test)` and of `fit(X, y, validation=test)`."""
+    if isinstance(train, (tuple, Data, str)):
+        if test is not None and validation is not None:
+            raise SettingError("expected test data once, found it as second argument and as `validation`")
+        return train, test if test is not None else validation
+    if test is None:
+        return train, validation
+    if isinstance(test, (tuple, Data, str)):
+        # A network that gives back what goes in has no targets.
+        if isinstance(test, tuple) and len(test) > 1 and len(test) == len(train):
+            return (train, list(test)), validation
+        return train, test
+    return (train, test), validation
 
 
 def _given(**settings: Any) -> dict[str, Any]:

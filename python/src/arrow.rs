@@ -1,11 +1,12 @@
 //! Columns of Arrow, by its C data interface: whatever has `__arrow_c_stream__` (pyarrow, polars, DuckDB, …) is read where it lies.
 //!
 //! The structures are those of the interface's specification. Numbers are copied once, from the columns into the rows that are
-//! trained on; nothing goes through an array of Python.
+//! trained on; nothing goes through an array of Python. Batches are released when the last column that reads them is dropped.
 #![expect(unsafe_code, reason = "structures of C, which the other side owns")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -99,8 +100,9 @@ const NO_ARRAY: Array = Array {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Number(Number),
-    /// Texts with offsets of so many bytes.
-    Text(usize),
+    /// Numbers of the values of a dictionary, and what those are.
+    Dictionary(Number, Value),
+    Text(Text),
     /// Lists of numbers: offsets of so many bytes, or lists of one length.
     Lists {
         offsets: usize,
@@ -110,6 +112,22 @@ enum Kind {
         length: usize,
         of: Number,
     },
+}
+
+/// How texts lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Text {
+    /// One after the other, with offsets of so many bytes.
+    Offsets(usize),
+    /// As views: short texts in place, others in one of several buffers.
+    Views,
+}
+
+/// A value of a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Number(Number),
+    Text(Text),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,7 +145,31 @@ enum Number {
     F64,
 }
 
-/// A column of a table, read.
+/// A batch of rows, which its producer owns until it is released.
+struct ArrowBatch(Array);
+
+// SAFETY: what a batch shows is never written to after it was handed out, and its specification lets any thread release it.
+unsafe impl Send for ArrowBatch {}
+// SAFETY: as above.
+unsafe impl Sync for ArrowBatch {}
+
+/// Numbers of a column that lie together.
+enum Piece {
+    /// In a buffer of a batch.
+    Batch { of: Number, values: Values, from: usize, count: usize, _batch: Arc<ArrowBatch> },
+    /// Looked up in a dictionary.
+    Numbers(Vec<f64>),
+}
+
+/// The first byte of a buffer of numbers.
+struct Values(*const c_void);
+
+// SAFETY: the buffer is never written to, and lives as long as the batch beside it.
+unsafe impl Send for Values {}
+// SAFETY: as above.
+unsafe impl Sync for Values {}
+
+/// A column of a table, read where it lies.
 #[pyclass(module = "paceline._native", frozen)]
 pub(crate) struct ArrowColumn {
     /// Its name.
@@ -142,7 +184,11 @@ pub(crate) struct ArrowColumn {
     /// Whether its numbers are bytes, as pixels are.
     #[pyo3(get)]
     is_bytes: bool,
-    numbers: Vec<f64>,
+    /// True if its numbers are truth values.
+    #[pyo3(get)]
+    is_bool: bool,
+    of: Option<Number>,
+    pieces: Vec<Piece>,
     texts: Vec<String>,
 }
 
@@ -150,18 +196,107 @@ pub(crate) struct ArrowColumn {
 impl ArrowColumn {
     /// Its numbers, row after row.
     fn numbers<'py>(&self, py: Python<'py>) -> Bound<'py, numpy::PyArray1<f64>> {
-        numpy::PyArray1::from_slice(py, &self.numbers)
-    }
-
-    /// The same in 32 bits.
-    fn narrow<'py>(&self, py: Python<'py>) -> Bound<'py, numpy::PyArray1<f32>> {
-        numpy::PyArray1::from_iter(py, self.numbers.iter().map(|number| *number as f32))
+        let mut numbers = Vec::with_capacity(self.rows() * self.numbers_of_a_row());
+        self.each(usize::MAX, &mut |_, _, number| numbers.push(number));
+        numpy::PyArray1::from_vec(py, numbers)
     }
 
     /// Its texts.
     fn texts(&self) -> Vec<String> {
         self.texts.clone()
     }
+
+    fn __len__(&self) -> usize {
+        self.rows()
+    }
+}
+
+impl ArrowColumn {
+    pub(crate) fn numbers_of_a_row(&self) -> usize {
+        self.width.unwrap_or(1)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        let numbers: usize = self.pieces.iter().map(Piece::count).sum();
+        if self.texts.is_empty() { numbers / self.numbers_of_a_row() } else { self.texts.len() }
+    }
+
+    /// True if 32 bits hold every number of its type.
+    pub(crate) fn is_narrow(&self) -> bool {
+        use Number::{Bool, F32, I8, I16, U8, U16};
+        matches!(self.of, Some(Bool | F32 | I8 | I16 | U8 | U16))
+    }
+
+    /// Hands every number to `add`, after its row and its place in the row; of at most so many rows.
+    pub(crate) fn each(&self, most: usize, add: &mut dyn FnMut(usize, usize, f64)) {
+        let width = self.numbers_of_a_row();
+        let (mut at, end) = (0, most.saturating_mul(width));
+        for piece in &self.pieces {
+            if at >= end {
+                return;
+            }
+            piece.each(end - at, &mut |number| {
+                add(at / width, at % width, number);
+                at += 1;
+            });
+        }
+    }
+}
+
+impl Piece {
+    fn count(&self) -> usize {
+        match self {
+            Self::Batch { count, .. } => *count,
+            Self::Numbers(numbers) => numbers.len(),
+        }
+    }
+
+    fn each(&self, most: usize, add: &mut dyn FnMut(f64)) {
+        match self {
+            Self::Batch { of, values, from, count, .. } => numbers_of(values.0, *of, *from, (*count).min(most), add),
+            Self::Numbers(numbers) => numbers.iter().take(most).for_each(|number| add(*number)),
+        }
+    }
+}
+
+/// Hands numbers of a buffer that was checked to `add`.
+fn numbers_of(values: *const c_void, of: Number, from: usize, count: usize, add: &mut dyn FnMut(f64)) {
+    macro_rules! numbers {
+        ($kind:ty) => {{
+            // SAFETY: a column of this kind has a number for every row, from its offset on; `buffer` has seen that it is aligned.
+            let all = unsafe { std::slice::from_raw_parts(values.cast::<$kind>().add(from), count) };
+            all.iter().for_each(|number| add(*number as f64));
+        }};
+    }
+    match of {
+        Number::Bool => {
+            let bits = values.cast::<u8>();
+            // SAFETY: there is a bit for every row.
+            let bit = |at: usize| unsafe { *bits.add(at / 8) } >> (at % 8) & 1;
+            (from..from + count).for_each(|at| add(f64::from(bit(at))));
+        }
+        Number::I8 => numbers!(i8),
+        Number::U8 => numbers!(u8),
+        Number::I16 => numbers!(i16),
+        Number::U16 => numbers!(u16),
+        Number::I32 => numbers!(i32),
+        Number::U32 => numbers!(u32),
+        Number::I64 => numbers!(i64),
+        Number::U64 => numbers!(u64),
+        Number::F32 => numbers!(f32),
+        Number::F64 => numbers!(f64),
+    }
+}
+
+/// The buffer of the numbers of an array.
+fn values_of(array: &Array, of: Number) -> PyResult<Values> {
+    let found = match of {
+        Number::Bool | Number::I8 | Number::U8 => buffer::<u8>(array, 1)?.cast(),
+        Number::I16 | Number::U16 => buffer::<u16>(array, 1)?.cast(),
+        Number::I32 | Number::U32 | Number::F32 => buffer::<u32>(array, 1)?.cast(),
+        Number::I64 | Number::U64 | Number::F64 => buffer::<u64>(array, 1)?.cast(),
+    };
+    Ok(Values(found))
 }
 
 /// Reads columns of a table by name, or all of them.
@@ -220,14 +355,18 @@ fn read_stream(stream: &mut Stream, names: Option<&[String]>) -> PyResult<Vec<Ar
         };
         // SAFETY: as above.
         let kind = kind_of(unsafe { &*fields[place] }, &name)?;
-        let (is_whole, is_bytes) = match kind {
-            Kind::Number(of) | Kind::Lists { of, .. } | Kind::Fixed { of, .. } => {
-                (!matches!(of, Number::F32 | Number::F64), of == Number::U8)
-            }
-            Kind::Text(_) => (false, false),
+        let of = match kind {
+            Kind::Number(of)
+            | Kind::Lists { of, .. }
+            | Kind::Fixed { of, .. }
+            | Kind::Dictionary(_, Value::Number(of)) => Some(of),
+            Kind::Text(_) | Kind::Dictionary(_, Value::Text(_)) => None,
         };
+        let is_whole = of.is_some_and(|of| !matches!(of, Number::F32 | Number::F64));
+        let (is_bytes, is_bool) = (of == Some(Number::U8), of == Some(Number::Bool));
         places.push((place, kind));
-        columns.push(ArrowColumn { name, width: None, is_whole, is_bytes, numbers: Vec::new(), texts: Vec::new() });
+        let (pieces, texts) = (Vec::new(), Vec::new());
+        columns.push(ArrowColumn { name, width: None, is_whole, is_bytes, is_bool, of, pieces, texts });
     }
     loop {
         let mut batch = NO_ARRAY;
@@ -239,22 +378,23 @@ fn read_stream(stream: &mut Stream, names: Option<&[String]>) -> PyResult<Vec<Ar
         if batch.release.is_none() {
             return Ok(columns);
         }
+        let batch = Arc::new(ArrowBatch(batch));
         // SAFETY: a batch has the children of its schema.
-        let arrays = unsafe { slice(batch.children.cast_const(), batch.children_count) };
+        let arrays = unsafe { slice(batch.0.children.cast_const(), batch.0.children_count) };
         for ((place, kind), column) in places.iter().zip(&mut columns) {
             let Some(array) = arrays.get(*place) else {
                 return Err(Error::new_err("a batch of Arrow has fewer columns than its schema"));
             };
             // SAFETY: as above; rows of the batch begin at its offset in every child.
             let array = unsafe { &**array };
-            let from = to_size(batch.offset)? + to_size(array.offset)?;
-            column.add(array, *kind, from, to_size(batch.length)?)?;
+            let from = to_size(batch.0.offset)? + to_size(array.offset)?;
+            column.add(&batch, array, *kind, from, to_size(batch.0.length)?)?;
         }
     }
 }
 
 impl ArrowColumn {
-    fn add(&mut self, array: &Array, kind: Kind, from: usize, rows: usize) -> PyResult<()> {
+    fn add(&mut self, batch: &Arc<ArrowBatch>, array: &Array, kind: Kind, from: usize, rows: usize) -> PyResult<()> {
         if rows == 0 {
             return Ok(());
         }
@@ -262,18 +402,12 @@ impl ArrowColumn {
         match kind {
             Kind::Number(of) => {
                 self.expect_width(1)?;
-                self.take(array, of, from, rows)
+                self.take(batch, array, of, from, rows)
             }
-            Kind::Text(size) => {
-                let ends = offsets(array, size, from, rows)?;
-                let last = ends.last().copied().unwrap_or(0);
-                // SAFETY: the bytes of texts reach to the last offset.
-                let bytes = unsafe { std::slice::from_raw_parts(buffer::<u8>(array, 2)?, last) };
-                for pair in ends.windows(2) {
-                    let text = bytes.get(pair[0]..pair[1]).and_then(|bytes| std::str::from_utf8(bytes).ok());
-                    let broken = || Error::new_err(format!("column `{}` holds a text that is no UTF-8", self.name));
-                    self.texts.push(text.ok_or_else(broken)?.to_owned());
-                }
+            Kind::Dictionary(of, value) => self.look_up(array, of, value, from, rows),
+            Kind::Text(lie) => {
+                let mut texts = texts_of(array, lie, from, rows, &self.name)?;
+                self.texts.append(&mut texts);
                 Ok(())
             }
             Kind::Lists { offsets: size, of } => {
@@ -285,16 +419,51 @@ impl ArrowColumn {
                 let (begin, end) = (ends[0], ends[rows]);
                 let at = to_size(inner.offset)? + begin;
                 self.refuse_nulls(inner, at, end - begin)?;
-                self.take(inner, of, at, end - begin)
+                self.take(batch, inner, of, at, end - begin)
             }
             Kind::Fixed { length, of } => {
                 self.expect_width(length)?;
                 let inner = child(array)?;
                 let at = to_size(inner.offset)? + from * length;
                 self.refuse_nulls(inner, at, rows * length)?;
-                self.take(inner, of, at, rows * length)
+                self.take(batch, inner, of, at, rows * length)
             }
         }
+    }
+
+    fn take(&mut self, batch: &Arc<ArrowBatch>, array: &Array, of: Number, from: usize, count: usize) -> PyResult<()> {
+        let values = values_of(array, of)?;
+        self.pieces.push(Piece::Batch { of, values, from, count, _batch: batch.clone() });
+        Ok(())
+    }
+
+    /// Takes the values of a dictionary that rows name by their numbers.
+    fn look_up(&mut self, array: &Array, of: Number, value: Value, from: usize, rows: usize) -> PyResult<()> {
+        if array.dictionary.is_null() {
+            return Err(Error::new_err(format!("column `{}` of Arrow has no dictionary", self.name)));
+        }
+        // SAFETY: an array of this kind has a dictionary, which lives as long as it.
+        let dictionary = unsafe { &*array.dictionary };
+        let (begin, known) = (to_size(dictionary.offset)?, to_size(dictionary.length)?);
+        self.refuse_nulls(dictionary, begin, known)?;
+        let mut places = Vec::with_capacity(rows);
+        numbers_of(values_of(array, of)?.0, of, from, rows, &mut |place| places.push(place as usize));
+        if places.iter().any(|place| *place >= known) {
+            return Err(Error::new_err(format!("column `{}` of Arrow names values that it does not have", self.name)));
+        }
+        match value {
+            Value::Text(lie) => {
+                let texts = texts_of(dictionary, lie, begin, known, &self.name)?;
+                self.texts.extend(places.into_iter().map(|place| texts[place].clone()));
+            }
+            Value::Number(of) => {
+                self.expect_width(1)?;
+                let mut numbers = Vec::with_capacity(known);
+                numbers_of(values_of(dictionary, of)?.0, of, begin, known, &mut |number| numbers.push(number));
+                self.pieces.push(Piece::Numbers(places.into_iter().map(|place| numbers[place]).collect()));
+            }
+        }
+        Ok(())
     }
 
     fn expect_width(&mut self, found: usize) -> PyResult<()> {
@@ -325,35 +494,6 @@ impl ArrowColumn {
             }
         }
     }
-
-    fn take(&mut self, array: &Array, of: Number, from: usize, count: usize) -> PyResult<()> {
-        macro_rules! numbers {
-            ($kind:ty) => {{
-                // SAFETY: a column of this kind has a number for every row, from its offset on.
-                let all = unsafe { std::slice::from_raw_parts(buffer::<$kind>(array, 1)?.add(from), count) };
-                self.numbers.extend(all.iter().map(|number| *number as f64));
-            }};
-        }
-        match of {
-            Number::Bool => {
-                let bits = buffer::<u8>(array, 1)?;
-                // SAFETY: there is a bit for every row.
-                let bit = |at: usize| unsafe { *bits.add(at / 8) } >> (at % 8) & 1;
-                self.numbers.extend((from..from + count).map(|at| f64::from(bit(at))));
-            }
-            Number::I8 => numbers!(i8),
-            Number::U8 => numbers!(u8),
-            Number::I16 => numbers!(i16),
-            Number::U16 => numbers!(u16),
-            Number::I32 => numbers!(i32),
-            Number::U32 => numbers!(u32),
-            Number::I64 => numbers!(i64),
-            Number::U64 => numbers!(u64),
-            Number::F32 => numbers!(f32),
-            Number::F64 => numbers!(f64),
-        }
-        Ok(())
-    }
 }
 
 fn kind_of(schema: &Schema, name: &str) -> PyResult<Kind> {
@@ -362,7 +502,18 @@ fn kind_of(schema: &Schema, name: &str) -> PyResult<Kind> {
         SettingError::new_err(format!("column `{name}` holds {what}: expected numbers, texts, or lists of numbers"))
     };
     if !schema.dictionary.is_null() {
-        return Err(unknown("categories of Arrow; cast them to texts or numbers"));
+        // SAFETY: a schema of this kind has that of its dictionary, which lives as long as it.
+        let values = text(unsafe { (*schema.dictionary).format });
+        let value = text_of(&values).map(Value::Text).or_else(|| number_of(&values).map(Value::Number));
+        return match (number_of(&format), value) {
+            (Some(of), Some(value)) => Ok(Kind::Dictionary(of, value)),
+            _ => Err(unknown("categories that are neither texts nor numbers")),
+        };
+    }
+    if format.starts_with('t') {
+        return Err(unknown(
+            "dates or times; the seconds since 1970, or the hour and the day of the week, are numbers",
+        ));
     }
     let inner = || {
         // SAFETY: a list has one child.
@@ -372,15 +523,25 @@ fn kind_of(schema: &Schema, name: &str) -> PyResult<Kind> {
         number_of(of.as_deref().unwrap_or_default()).ok_or_else(|| unknown("lists of something else than numbers"))
     };
     match format.as_str() {
-        "u" => Ok(Kind::Text(4)),
-        "U" => Ok(Kind::Text(8)),
         "+l" => Ok(Kind::Lists { offsets: 4, of: inner()? }),
         "+L" => Ok(Kind::Lists { offsets: 8, of: inner()? }),
         _ if format.starts_with("+w:") => match format[3..].parse() {
             Ok(length) => Ok(Kind::Fixed { length, of: inner()? }),
             Err(_) => Err(unknown(&format!("the format `{format}`"))),
         },
-        _ => number_of(&format).map(Kind::Number).ok_or_else(|| unknown(&format!("the format `{format}` of Arrow"))),
+        _ => text_of(&format)
+            .map(Kind::Text)
+            .or_else(|| number_of(&format).map(Kind::Number))
+            .ok_or_else(|| unknown(&format!("the format `{format}` of Arrow"))),
+    }
+}
+
+fn text_of(format: &str) -> Option<Text> {
+    match format {
+        "u" => Some(Text::Offsets(4)),
+        "U" => Some(Text::Offsets(8)),
+        "vu" => Some(Text::Views),
+        _ => None,
     }
 }
 
@@ -399,6 +560,42 @@ fn number_of(format: &str) -> Option<Number> {
         "g" => Number::F64,
         _ => return None,
     })
+}
+
+/// The texts of some rows of an array.
+fn texts_of(array: &Array, lie: Text, from: usize, rows: usize, column: &str) -> PyResult<Vec<String>> {
+    let broken = || Error::new_err(format!("column `{column}` holds a text that is no UTF-8"));
+    let read = |bytes: Option<&[u8]>| {
+        let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+        text.map(str::to_owned).ok_or_else(broken)
+    };
+    match lie {
+        Text::Offsets(size) => {
+            let ends = offsets(array, size, from, rows)?;
+            let last = ends.last().copied().unwrap_or(0);
+            let bytes: &[u8] = match last {
+                0 => &[],
+                // SAFETY: the bytes of texts reach to the last offset.
+                _ => unsafe { std::slice::from_raw_parts(buffer::<u8>(array, 2)?, last) },
+            };
+            ends.windows(2).map(|pair| read(bytes.get(pair[0]..pair[1]))).collect()
+        }
+        Text::Views => {
+            // SAFETY: there is a view of four numbers for every row, from the array's offset on.
+            let views = unsafe { std::slice::from_raw_parts(buffer::<[u32; 4]>(array, 1)?.add(from), rows) };
+            let text = |view: &[u32; 4]| {
+                let length = view[0] as usize;
+                if length <= 12 {
+                    let bytes: Vec<u8> = view[1..].iter().flat_map(|four| four.to_ne_bytes()).collect();
+                    return read(bytes.get(..length));
+                }
+                let (place, begin) = (view[2] as usize, view[3] as usize);
+                // SAFETY: a long text names its buffer, which reaches to its end.
+                read(Some(unsafe { std::slice::from_raw_parts(buffer::<u8>(array, 2 + place)?.add(begin), length) }))
+            };
+            views.iter().map(text).collect()
+        }
+    }
 }
 
 /// Where the lists or texts of some rows begin, and the last one ends; never backwards.

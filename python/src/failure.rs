@@ -2,11 +2,11 @@
 
 use paceline::{data, nn, train};
 use paceline_cluster::ClusterError;
-use pyo3::exceptions::PyException;
-use pyo3::{PyErr, create_exception};
+use pyo3::{PyErr, import_exception};
 
-create_exception!(paceline, Error, PyException, "Something went wrong; the message says what, where and what to do.");
-create_exception!(paceline, SettingError, Error, "A setting, a description or a name cannot be understood.");
+// Classes of Python: `SettingError` has two bases.
+import_exception!(paceline.errors, Error);
+import_exception!(paceline.errors, SettingError);
 
 pub(crate) fn of_train(error: train::Error) -> PyErr {
     use train::Error as E;
@@ -14,7 +14,7 @@ pub(crate) fn of_train(error: train::Error) -> PyErr {
         E::Job { .. } | E::Setting { .. } | E::BadSetting { .. } | E::Misfit { .. } => setting(&error),
         E::Network(inner) => of_network(inner),
         E::Data(inner) => of_data(inner),
-        _ => Error::new_err(error.to_string()),
+        _ => Error::new_err(in_python(&error)),
     }
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn of_network(error: &nn::Error) -> PyErr {
     use nn::Error as E;
     match error {
         E::Config { .. } | E::Layer { .. } | E::Shape { .. } | E::TooLarge { .. } | E::Incomplete(_) => setting(error),
-        _ => Error::new_err(error.to_string()),
+        _ => Error::new_err(in_python(&error)),
     }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn of_data(error: &data::Error) -> PyErr {
     use data::Error as E;
     match error {
         E::UnknownScheme { .. } | E::UnknownName { .. } | E::BadSetting { .. } => setting(error),
-        _ => Error::new_err(error.to_string()),
+        _ => Error::new_err(in_python(&error)),
     }
 }
 
@@ -39,10 +39,26 @@ pub(crate) fn of_cluster(error: ClusterError) -> PyErr {
         ClusterError::Train(error) => of_train(error),
         ClusterError::Data(error) => of_data(&error),
         error if error.is_misuse() => setting(&error),
-        error => Error::new_err(error.to_string()),
+        error => Error::new_err(in_python(&error)),
     }
 }
 
 fn setting(error: &dyn std::fmt::Display) -> PyErr {
-    SettingError::new_err(error.to_string())
+    SettingError::new_err(in_python(error))
+}
+
+/// The sentence of an error with the arguments of Python in place of the options of the command line.
+fn in_python(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    let mut parts = text.split("`--");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((option, rest)) = part.split_once('`') else {
+            told.extend(["`--", part]);
+            continue;
+        };
+        let value = if matches!(option, "resume" | "overwrite" | "restart") { "=True" } else { "" };
+        told.extend(["`", &option.replace('-', "_"), value, "`", rest]);
+    }
+    told
 }

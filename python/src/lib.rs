@@ -3,21 +3,26 @@
 //! # Layout
 //!
 //! - `source`: data, from arrays or by its specification.
-//! - `arrow`: columns of Arrow, read where they lie.
+//! - `arrow`: columns of Arrow, read where they lie. `numbers`: arrays and columns, narrowed to 32 bits.
+//! - `view`: a source as data of another schema; a source that can be interrupted.
 //! - `network`: descriptions of networks.
 //! - `run`: training, a master or a worker on a thread of its own; nothing of it takes the lock of the interpreter.
 //! - `model`: what came out of it.
 //! - `statistics`: where the time of workers went, in words and as a page.
 //! - `failure`: errors as exceptions. `process`: what a forked child must not touch.
 
+#![expect(clippy::result_large_err, reason = "errors become exceptions at once; nobody waits for them to be moved")]
+
 mod arrow;
 mod failure;
 mod model;
 mod network;
+mod numbers;
 mod process;
 mod run;
 mod source;
 mod statistics;
+mod view;
 
 use std::ffi::OsString;
 

@@ -1,9 +1,13 @@
 //! Models: what came out of a run, or out of a file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use crossbeam_channel::{RecvTimeoutError, bounded};
 use numpy::{PyArray1, PyReadonlyArray1};
-use paceline::data::TargetShape;
+use paceline::data::{self, Schema, TargetShape};
 use paceline::model::{Batch, Loss, Targets};
 use paceline::nn::evaluation::Thresholds;
 use paceline::nn::{ModelFile, Registry};
@@ -12,7 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::failure::{Error, SettingError, of_network, of_train};
-use crate::source::Source;
+use crate::source::{Source, read_schema};
+use crate::view::Interruptible;
 
 /// A trained model.
 #[pyclass(module = "paceline._native", frozen)]
@@ -21,7 +26,11 @@ pub(crate) struct Model {
     classes: Option<Vec<String>>,
     names: Vec<String>,
     gives_probabilities: bool,
+    schema: Option<Schema>,
 }
+
+/// The time between two looks whether the interpreter was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Model {
     /// What it is.
@@ -40,7 +49,40 @@ impl Model {
     fn of(saved: SavedModel) -> PyResult<Self> {
         let (names, gives_probabilities) = (saved.output_names(), saved.gives_probabilities());
         let classes = saved.predicts_classes().then(|| names.clone());
-        Ok(Self { file: saved.file, classes, names, gives_probabilities })
+        Ok(Self { schema: saved.schema, file: saved.file, classes, names, gives_probabilities })
+    }
+
+    /// Does work on a source beside the interpreter; Ctrl-C ends it between two batches.
+    fn interruptible<T: Send>(
+        py: Python<'_>,
+        source: &Source,
+        work: impl FnOnce(Arc<dyn data::Source>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let source = Interruptible { source: source.inner.clone(), is_interrupted: is_interrupted.clone() };
+        py.detach(|| {
+            std::thread::scope(|scope| {
+                let (sender, done) = bounded(1);
+                scope.spawn(move || {
+                    // Nobody is waiting any more after an interrupt.
+                    let _ = sender.send(work(Arc::new(source)));
+                });
+                loop {
+                    match done.recv_timeout(LOOK) {
+                        Ok(done) => return done,
+                        Err(RecvTimeoutError::Timeout) => {
+                            if let Err(interrupt) = Python::attach(|py| py.check_signals()) {
+                                is_interrupted.store(true, Ordering::Relaxed);
+                                return Err(interrupt);
+                            }
+                        }
+                        Err(RecvTimeoutError::Disconnected) => {
+                            return Err(Error::new_err("the evaluation has panicked"));
+                        }
+                    }
+                }
+            })
+        })
     }
 
     fn inference(&self, workers: Option<usize>) -> PyResult<ParallelInference> {
@@ -87,6 +129,19 @@ impl Model {
         self.classes.clone()
     }
 
+    /// Columns, classes and offsets of the data that it was trained on, as JSON.
+    #[getter]
+    fn schema(&self) -> Option<String> {
+        self.schema.as_ref().map(to_json)
+    }
+
+    /// The same model with another schema, where a program knows more of the columns and labels than the data did.
+    fn with_schema(&self, schema: &str) -> PyResult<Self> {
+        let mut file = self.file.clone();
+        file.extra.insert("schema".into(), to_json(&read_schema(schema)?));
+        Self::new(file)
+    }
+
     /// A name for every output.
     #[getter]
     fn output_names(&self) -> Vec<String> {
@@ -117,11 +172,11 @@ impl Model {
         batch: usize,
         workers: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let outputs = py.detach(|| {
+        let outputs = Self::interruptible(py, source, |source| {
             let inference = self.inference(workers)?;
-            let mut all = Vec::with_capacity(source.inner.examples() * self.names.len());
+            let mut all = Vec::with_capacity(source.examples() * self.names.len());
             inference
-                .predict(source.inner.clone(), batch, |_, outputs| {
+                .predict(source, batch, |_, outputs| {
                     all.extend_from_slice(outputs);
                     Ok::<(), paceline::train::Error>(())
                 })
@@ -140,7 +195,9 @@ impl Model {
         batch: usize,
         workers: Option<usize>,
     ) -> PyResult<(String, String)> {
-        let scores = py.detach(|| self.inference(workers)?.evaluate(source.inner.clone(), batch).map_err(of_train))?;
+        let scores = Self::interruptible(py, source, |source| {
+            self.inference(workers)?.evaluate(source, batch).map_err(of_train)
+        })?;
         let scores = scores.ok_or_else(|| Error::new_err("this data has no targets that a model can be judged by"))?;
         Ok((to_json(&scores), scores.to_string()))
     }
@@ -156,14 +213,14 @@ impl Model {
         batch: usize,
         workers: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
-        let (outputs, losses, weights) = py.detach(|| {
+        let (outputs, losses, weights) = Self::interruptible(py, source, |source| {
             let (mut all, mut losses, mut weights) = (Vec::new(), Vec::new(), Vec::new());
             let each = |_: &Batch, outputs: &[f32], loss: Loss| {
                 all.extend_from_slice(outputs);
                 losses.push(loss.sum);
                 weights.push(loss.weight);
             };
-            self.inference(workers)?.predict_with_loss(source.inner.clone(), batch, each).map_err(of_train)?;
+            self.inference(workers)?.predict_with_loss(source, batch, each).map_err(of_train)?;
             Ok::<_, PyErr>((all, losses, weights))
         })?;
         Ok((PyArray1::from_vec(py, outputs), PyArray1::from_vec(py, losses), PyArray1::from_vec(py, weights)))

@@ -38,6 +38,18 @@ impl Network {
         self.network.input().len()
     }
 
+    /// True if training needs targets.
+    #[getter]
+    fn wants_targets(&self) -> bool {
+        self.network.wants_targets()
+    }
+
+    /// Steps of the sequences that come out; none if no sequences do.
+    #[getter]
+    fn steps(&self) -> Option<usize> {
+        self.network.output().steps()
+    }
+
     /// Numbers that come out.
     #[getter]
     fn outputs(&self) -> usize {

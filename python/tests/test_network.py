@@ -98,7 +98,7 @@ def test_a_network_that_is_known_by_a_name_is_the_list_that_it_stands_for() -> N
     rows = pl.feed_forward(64)
     assert pl.Network(pl.layers.dbn([24, 12], 10, visible="gaussian"), input=rows) == pl.Network(dbn, input=rows)
     coder = [pl.layers.rbm(24), pl.layers.rbm(6, activation="identity"), pl.layers.gaussian_noise(4), pl.layers.activation("sigmoid")]
-    coder += [pl.layers.decoder("1", activation="sigmoid"), pl.layers.decoder("0", activation="identity")]
+    coder += [pl.layers.decoder("1", activation="sigmoid"), pl.layers.decoder("0", activation="sigmoid")]
     coder.append(pl.layers.reconstruction(["5", "input"], loss="binary_cross_entropy"))
     assert pl.Network(pl.layers.semantic_hashing([24], 6), input=rows) == pl.Network(coder, input=rows)
     encoder = pl.layers.autoencoder(24, corruption=0.2, loss="binary_cross_entropy", activation="sigmoid")

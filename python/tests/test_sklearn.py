@@ -96,3 +96,54 @@ def test_rows_may_come_in_parts_that_lack_classes() -> None:
         estimator.partial_fit(features, labels + 1)
     with pytest.raises(ValueError, match="first call"):
         estimator.partial_fit(features, labels, classes=[0, 1])
+
+
+def test_training_ends_early_and_says_how_it_went() -> None:
+    features, labels = load_breast_cancer(return_X_y=True)
+    fitted = PacelineClassifier((16,), epochs=300, early_stopping=True, n_iter_no_change=3, random_state=1).fit(features, labels)
+    assert 4 <= fitted.n_iter_ < 300 and len(fitted.loss_curve_) == fitted.n_iter_
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0] and fitted.loss_ == fitted.loss_curve_[-1]
+    assert fitted.best_validation_loss_ == min(fitted.validation_losses_)
+    assert fitted.score(features, labels) > 0.95
+    with pytest.raises(ValueError, match="`validation_fraction` between 0 and 1, found 1.5"):
+        PacelineClassifier(early_stopping=True, validation_fraction=1.5).fit(features, labels)
+
+
+def test_classes_weigh_as_they_are_told() -> None:
+    features, labels = load_iris(return_X_y=True)
+    names = np.asarray(["setosa", "versicolor", "virginica"])[labels]
+    plain, heavy = (
+        PacelineClassifier((8,), epochs=20, class_weight=given).fit(features, names) for given in (None, {"virginica": 50.0})
+    )
+    assert (heavy.predict(features) == "virginica").sum() > (plain.predict(features) == "virginica").sum()
+    # 50 of the first and 25 of the second class: 75 / (2 × 50) and 75 / (2 × 25).
+    balanced, told = (
+        PacelineClassifier((8,), epochs=2, class_weight=given).fit(features[:75], names[:75])
+        for given in ("balanced", {"setosa": 0.75, "versicolor": 1.5})
+    )
+    np.testing.assert_array_equal(balanced.predict_proba(features), told.predict_proba(features))
+    with pytest.raises(ValueError, match="'balanced' needs all examples"):
+        PacelineClassifier(class_weight="balanced").partial_fit(features, names, classes=np.unique(names))
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
+    features, labels = load_iris(return_X_y=True)
+    whole = PacelineClassifier((16,), epochs=6).fit(features, labels)
+    parts = PacelineClassifier((16,), epochs=3, warm_start=True).fit(features, labels).fit(features, labels)
+    np.testing.assert_array_equal(parts.predict_proba(features), whole.predict_proba(features))
+    assert parts.loss_curve_ == whole.loss_curve_ and parts.n_iter_ == 6
+    with pytest.raises(ValueError, match="with `warm_start` y must have the classes of the last fit"):
+        parts.fit(features[:100], labels[:100])
+
+
+def test_timestamps_are_told_apart_by_estimators() -> None:
+    seconds = 1_700_000_000 + np.random.default_rng(0).permutation(400)
+    labels = seconds >= 1_700_000_200
+    fitted = PacelineClassifier((), epochs=60, l2=0.0, updater={"adam": {"learning_rate": 0.05}}).fit(seconds.reshape(-1, 1), labels)
+    assert fitted.score(seconds.reshape(-1, 1), labels) > 0.98
+
+
+def test_sparse_input_is_refused_with_a_way_out() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="toarray"):
+        PacelineClassifier().fit(sparse.eye(10).tocsr(), np.arange(10) % 2)

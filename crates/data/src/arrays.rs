@@ -1,7 +1,7 @@
 use paceline_model::{Batch, Targets};
 
 use crate::source::{Notes, begin, check_indices, copy_targets};
-use crate::{Error, ExampleShape, LeftOut, NormaliserKind, Schema, Source, TargetShape};
+use crate::{Error, ExampleShape, LeftOut, NormaliserKind, Schema, SchemaTarget, Source, TargetShape};
 
 /// Examples held as floats in memory.
 #[derive(Clone, Debug)]
@@ -52,6 +52,41 @@ impl Arrays {
     #[must_use]
     pub fn suits(mut self, normaliser: NormaliserKind) -> Self {
         self.normaliser = normaliser;
+        self
+    }
+
+    /// Keeps the names and shifts of columns, and the type of class labels, that a program has read these arrays with. Features that are
+    /// sequences have a column for each feature of a step; targets that are read are those of the schema.
+    pub fn with_schema(mut self, schema: Schema) -> Result<Self, Error> {
+        let per_step = match self.shape.features[..] {
+            [_, features] => features,
+            _ => self.shape.width(),
+        };
+        if !schema.columns.is_empty() {
+            expect("the columns of the schema", per_step, schema.width())?;
+        }
+        let found = match &schema.target {
+            SchemaTarget::None => TargetShape::None,
+            SchemaTarget::Classes { names, .. } => TargetShape::Classes { names: names.clone() },
+            SchemaTarget::Values { columns, .. } => TargetShape::Values { names: columns.clone() },
+        };
+        if self.shape.targets != TargetShape::None && self.shape.targets != found {
+            let (expected, found) = (format!("{:?}", self.shape.targets), format!("{found:?}"));
+            return Err(Error::ShapeMismatch { what: "the targets of the schema", expected, found });
+        }
+        if !schema.target_shifts().is_empty()
+            && let TargetShape::Values { names } = &found
+        {
+            expect("the target shifts of the schema", names.len(), schema.target_shifts().len())?;
+        }
+        self.schema = Some(schema);
+        Ok(self)
+    }
+
+    /// Keeps remarks on how these arrays were read, a sentence each.
+    #[must_use]
+    pub fn with_remarks(mut self, remarks: Vec<String>) -> Self {
+        self.notes.remarks = remarks;
         self
     }
 

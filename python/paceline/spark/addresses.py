@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from typing import Any
 
-from paceline._native import SettingError
+from paceline.errors import SettingError
 
 
 def listening(spark: Any, port: int, address: str | None, mask: str | None) -> tuple[str, str | None]:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from paceline._native import SettingError
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.errors import SettingError
+from paceline.schema import Schema
+
+# Rows that say where the numbers of a column lie.
+SAMPLED_ROWS = 1000
+# An error of rounding beyond this share of a column's range counts, as for files.
+BLURRED = 1e-5
 
 
 @dataclass(frozen=True)
@@ -19,6 +28,10 @@ class Columns:
     weight: str | None = None
     validation: str | None = None
     """A column of truth values: rows where it is true are judged on, not learned from."""
+    offsets: tuple[float, ...] | None = None
+    """What is subtracted from each feature in 64 bits before it is rounded to 32; none where that is nothing."""
+    label_offsets: tuple[float, ...] | None = None
+    """The same of labels that are numbers to predict."""
 
     @classmethod
     def of(
@@ -50,45 +63,101 @@ class Columns:
             raise SettingError("expected at least one column of features")
         for name in self.features:
             kind = fields[name]
-            if not (_is_number(kind) or kind == "vector" or kind.startswith("array<")):
+            _refuse_times(name, kind)
+            if not (_is_number(kind) or kind == "vector" or _is_array(kind)):
                 raise SettingError(
                     f"the column `{name}` holds {kind}: features are numbers, arrays of numbers or vectors; "
                     "a `StringIndexer` and a `OneHotEncoder` make numbers of texts"
                 )
         for name in self.label:
             kind = fields[name]
-            if not (_is_number(kind) or kind in ("string", "vector") or kind.startswith("array<")):
+            _refuse_times(name, kind)
+            if not (_is_number(kind) or kind in ("string", "vector") or _is_array(kind)):
                 raise SettingError(f"the column `{name}` holds {kind}: labels are numbers, texts, or arrays of numbers")
+        if self.weight is not None and not _is_number(fields[self.weight]):
+            raise SettingError(f"the column `{self.weight}` holds {fields[self.weight]}: weights are numbers, not negative")
+        if self.validation is not None and not _is_number(fields[self.validation]):
+            kind = fields[self.validation]
+            raise SettingError(f"the column `{self.validation}` holds {kind}: the validation indicator is true or false, as `F.rand() < 0.2`")
 
-    def features_of(self, frame: Any) -> Any:
-        """All features of a row as one array of 32-bit numbers."""
+    def with_offsets(self, frame: Any, is_classes: bool) -> Columns:
+        """The same columns with offsets where 32 bits would blur them, from the first rows of a DataFrame.
+
+        An offset within the range of a column is as good as its middle: what is left has no more digits than the range.
+        """
         from pyspark.sql import functions as F
 
         kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        parts = [_array(name, kinds[name]) for name in self.features]
-        if all(_is_number(kinds[name]) for name in self.features):
-            return F.array(*[F.col(f"`{name}`").cast("float") for name in self.features])
-        return parts[0] if len(parts) == 1 else F.concat(*parts)
+        numbers = () if is_classes else self.label
+        for name in numbers:
+            if kinds[name] == "string":
+                raise SettingError(f"the column `{name}` holds texts: a regressor predicts numbers, a classifier tells texts apart")
+        if all(_is_narrow(kinds[name]) for name in (*self.features, *numbers)):
+            return self
+        label = F.concat(*[_array(name, kinds[name], "double") for name in numbers]) if numbers else F.array()
+        sample = frame.select(self.features_of(frame, "double").alias("features"), label.alias("label")).limit(SAMPLED_ROWS).collect()
+        return replace(
+            self,
+            offsets=_offsets([row["features"] for row in sample]),
+            label_offsets=_offsets([row["label"] for row in sample]) if numbers else None,
+        )
 
-    def select(self, frame: Any) -> Any:
+    def like(self, schema: Schema) -> Columns:
+        """The same columns in the order of a model, where it knows them by their names, and with its offsets."""
+        features, label = schema.shifts, schema.target_shifts
+        is_same = schema.names is not None and len(self.features) > 1 and set(self.features) == set(schema.names)
+        return replace(
+            self,
+            features=tuple(schema.names) if is_same and schema.names is not None else self.features,
+            offsets=None if features is None else tuple(features.tolist()),
+            label_offsets=None if label is None else tuple(label.tolist()),
+        )
+
+    def names(self, width: int) -> list[str]:
+        """Names for the features of a row: those of columns of numbers, or places."""
+        return list(self.features) if len(self.features) == width else [str(place) for place in range(width)]
+
+    def features_of(self, frame: Any, kind: str = "float") -> Any:
+        """All features of a row as one array of numbers, less their offsets."""
+        from pyspark.sql import functions as F
+
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        wide = "double" if self.offsets is not None else kind
+        if self.offsets is None and all(_is_number(kinds[name]) for name in self.features):
+            return F.array(*[F.col(f"`{name}`").cast(kind) for name in self.features])
+        parts = [_array(name, kinds[name], wide) for name in self.features]
+        whole = parts[0] if len(parts) == 1 else F.concat(*parts)
+        return whole if self.offsets is None else _less(whole, self.offsets, kind)
+
+    def judged(self, frame: Any, features: str, has_wide_targets: bool) -> Any:
+        """The columns of `select` for a model that subtracts its offsets itself: `features` is the type of theirs."""
+        kind = features.removeprefix("array<").removesuffix(">")
+        return self.select(frame, kind=kind, label_kind="double" if has_wide_targets else "float")
+
+    def select(self, frame: Any, *more: Any, kind: str = "float", label_kind: str = "float") -> Any:
         """The columns that examples are made of, under the names that shards have for them."""
         from pyspark.sql import functions as F
 
         kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        chosen = [self.features_of(frame).alias("features")]
+        chosen = [self.features_of(frame, kind).alias("features")]
         if len(self.label) == 1:
             name = self.label[0]
             is_list = kinds[name] == "vector" or kinds[name].startswith("array<")
-            label = _array(name, kinds[name]) if is_list else F.col(f"`{name}`")
+            label = _array(name, kinds[name], label_kind if self.label_offsets is None else "double") if is_list else F.col(f"`{name}`")
             label = label.cast("double") if kinds[name].startswith("decimal") else label
+            if self.label_offsets is not None:
+                less = _less(label if is_list else F.array(label.cast("double")), self.label_offsets, "float")
+                label = less if is_list else less[0]
             chosen.append(label.alias("label"))
         elif self.label:
-            chosen.append(F.array(*[F.col(f"`{name}`").cast("float") for name in self.label]).alias("label"))
+            wide = label_kind if self.label_offsets is None else "double"
+            several = F.array(*[F.col(f"`{name}`").cast(wide) for name in self.label])
+            chosen.append((several if self.label_offsets is None else _less(several, self.label_offsets, "float")).alias("label"))
         if self.weight is not None:
             chosen.append(F.col(f"`{self.weight}`").cast("float").alias("weight"))
         if self.validation is not None:
             chosen.append(F.coalesce(F.col(f"`{self.validation}`").cast("boolean"), F.lit(False)).alias("validation"))
-        return frame.select(*chosen)
+        return frame.select(*chosen, *more)
 
 
 def query(
@@ -118,17 +187,59 @@ def _is_number(kind: str) -> bool:
     return kind in ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean") or kind.startswith("decimal")
 
 
-def _array(name: str, kind: str) -> Any:
+def _is_array(kind: str) -> bool:
+    """Whether a column holds arrays of numbers, nested or not."""
+    return kind.startswith("array<") and _is_number(kind.replace("array<", "").rstrip(">"))
+
+
+def _is_narrow(kind: str) -> bool:
+    """Whether 32 bits hold every number of a column."""
+    return kind.replace("array<", "").rstrip(">") in ("tinyint", "smallint", "float", "boolean")
+
+
+def _refuse_times(name: str, kind: str) -> None:
+    if any(each in kind for each in ("timestamp", "date", "interval")):
+        raise SettingError(
+            f"the column `{name}` holds {kind}: `F.unix_timestamp(…)`, or the hour and the day of the week, are numbers"
+        )
+
+
+def _offsets(rows: list[Any]) -> tuple[float, ...] | None:
+    """The middle of each column that 32 bits would blur; none if there is no such column."""
+    widths = {len(row) for row in rows if row is not None}
+    if len(widths) != 1 or widths == {0}:
+        return None
+    found: NDArray[np.float64] = np.asarray([row for row in rows if row is not None], dtype=np.float64)
+    found = found[np.isfinite(found).all(axis=1)]
+    if not len(found):
+        return None
+    least, most = found.min(axis=0), found.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        blur = np.abs(found - found.astype(np.float32)).max(axis=0)
+    offsets = np.where(blur > BLURRED * (most - least), least + (most - least) / 2, 0.0)
+    return tuple(float(offset) for offset in offsets) if offsets.any() else None
+
+
+def _less(array: Any, offsets: tuple[float, ...], kind: str) -> Any:
+    """The numbers of an array less their offsets; of another width as they are, which is refused later."""
+    from pyspark.sql import functions as F
+
+    known = F.array(*[F.lit(offset) for offset in offsets])
+    less = F.transform(array, lambda number, place: (number - F.get(known, place)).cast(kind))
+    return F.when(F.size(array) == len(offsets), less).otherwise(array.cast(f"array<{kind}>"))
+
+
+def _array(name: str, kind: str, of: str = "float") -> Any:
     from pyspark.sql import functions as F
 
     column = F.col(f"`{name}`")
     if _is_number(kind):
-        return F.array(column.cast("float"))
+        return F.array(column.cast(of))
     if kind == "vector":
         from pyspark.ml.functions import vector_to_array
 
-        return vector_to_array(column, dtype="float32")
+        return vector_to_array(column, dtype="float32" if of == "float" else "float64")
     depth = kind.count("array<")
     for _ in range(depth - 1):
         column = F.flatten(column)
-    return column.cast("array<float>")
+    return column.cast(f"array<{of}>")

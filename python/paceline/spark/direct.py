@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline._native import Error, SettingError
+from paceline.errors import Error, SettingError
 from paceline.cluster import Worker
 from paceline.cores import cores
 from paceline.data import Data
@@ -116,7 +116,7 @@ def in_order(table: Any) -> Any:
 
 @contextmanager
 def partitioned(
-    spark: Any, frame: Any, columns: Columns, *, shape: Sequence[int], is_classes: bool, plan: Plan
+    spark: Any, frame: Any, columns: Columns, *, shape: Sequence[int], is_classes: bool, plan: Plan, has_gaps: bool = False
 ) -> Iterator[Partitioned]:
     """Looks at a DataFrame and at each of its partitions, which Spark keeps as they are until the end."""
     from pyspark.sql import functions as F
@@ -131,7 +131,7 @@ def partitioned(
         if columns.validation is not None:
             train = chosen.where(~F.col("validation")).drop("validation")
             validation = chosen.where(F.col("validation")).drop("validation")
-        found = look(train, columns, shape, is_classes)
+        found = look(train, columns, shape, is_classes, source=frame, has_gaps=has_gaps)
         if found.rows == 0:
             raise Error("the DataFrame has no rows to learn from")
         labels = tuple(found.labels or ()) if is_classes else None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from pyspark import keyword_only
 from pyspark.ml.base import Estimator, Model as SparkModel
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -20,7 +24,8 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultP
 from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import SparkSession
 
-from paceline._native import SettingError
+from paceline.data import class_weights_of
+from paceline.errors import SettingError
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions
@@ -28,6 +33,7 @@ from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame
 from paceline.spark.task import PIECE
 from paceline.training import Trainer
+
 
 def _network(value: Any) -> str:
     if isinstance(value, Network):
@@ -47,6 +53,56 @@ def _mode(value: Any) -> Any:
     raise TypeError(f"expected a mode such as 'sync' or {{'averaging': {{'frequency': 10}}}}, found {value!r}")
 
 
+def _workers(value: Any) -> int:
+    number = int(TypeConverters.toInt(value))
+    if number < 0:
+        raise SettingError(f"expected `numWorkers` as the number of tasks that train, or 0 for one on each slot, found {number}")
+    return number
+
+
+def _invalid(value: Any) -> str:
+    if value not in ("error", "skip", "keep"):
+        raise SettingError(f"expected `handleInvalid` as 'error', 'skip' or 'keep', found {value!r}")
+    return str(value)
+
+
+def _rule(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SettingError(f"expected `earlyStopping` as a dict, such as {{'patience': 3}}, found {value!r}")
+    return dict(value)
+
+
+def _class_weights(value: Any) -> Any:
+    class_weights_of(None if isinstance(value, Mapping) else value, None)
+    return {str(label): float(weight) for label, weight in value.items()} if isinstance(value, Mapping) else value
+
+
+def _plainly(kind: type[Any]) -> type[Any]:
+    """Gives a class `setX` and `getX` for each of its parameters `x`, and its constructor their names, for completion."""
+    names = sorted(name for name in dir(kind) if isinstance(getattr(kind, name, None), Param))
+    for name in names:
+        whole = name[0].upper() + name[1:]
+
+        def setter(self: Any, value: Any, of: str = name) -> Any:
+            return self._set(**{of: value})
+
+        def getter(self: Any, of: str = name) -> Any:
+            return self.getOrDefault(getattr(self, of))
+
+        for method, does in ((f"set{whole}", setter), (f"get{whole}", getter)):
+            if method not in vars(kind):
+                does.__name__ = method
+                does.__doc__ = getattr(kind, name).doc
+                setattr(kind, method, does)
+    if issubclass(kind, _Estimator):
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        signature = inspect.Signature([own, *(inspect.Parameter(name, keyword, default=None) for name in names)])
+        for function in ("__init__", "setParams"):
+            setattr(vars(kind)[function], "__signature__", signature)
+    return kind
+
+
 class _Settings(
     HasLabelCol,
     HasPredictionCol,
@@ -61,7 +117,28 @@ class _Settings(
     )
     network: Param[Any] = Param(Params._dummy(), "network", "what is trained, as a `paceline.Network`", typeConverter=_network)
     numWorkers: Param[Any] = Param(
-        Params._dummy(), "numWorkers", "tasks that train; 0 takes all slots", typeConverter=TypeConverters.toInt
+        Params._dummy(), "numWorkers", "tasks that train; 0 takes all slots", typeConverter=_workers
+    )
+    handleInvalid: Param[Any] = Param(
+        Params._dummy(),
+        "handleInvalid",
+        "what `transform` does with rows that have null, NaN or another width: error, skip, or keep with null as prediction",
+        typeConverter=_invalid,
+    )
+    earlyStopping: Param[Any] = Param(
+        Params._dummy(),
+        "earlyStopping",
+        "when a fit ends before its last epoch, as in a job file: {'patience': 3}; needs `validationIndicatorCol`",
+        typeConverter=_rule,
+    )
+    classWeights: Param[Any] = Param(
+        Params._dummy(), "classWeights", "balanced, or a weight for each label, as a dict", typeConverter=_class_weights
+    )
+    collectTrainingStats: Param[Any] = Param(
+        Params._dummy(),
+        "collectTrainingStats",
+        "whether `model.fitted.statistics` says where the time of the workers went",
+        typeConverter=TypeConverters.toBoolean,
     )
     mode: Param[Any] = Param(Params._dummy(), "mode", "sync, averaging or shared, or one of them with options", typeConverter=_mode)
     epochs: Param[Any] = Param(Params._dummy(), "epochs", "times that all rows are learned from", typeConverter=TypeConverters.toInt)
@@ -96,6 +173,15 @@ class _Settings(
         validation = self.getOrDefault(indicator) if self.isDefined(indicator) else None
         return Columns.of(self.getOrDefault(self.featuresCol), self.getOrDefault(self.labelCol), weight, validation)
 
+    def _set(self, **settings: Any) -> Any:
+        known = [param.name for param in self.params]
+        for name in settings:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {', '.join(f'`{each}`' for each in known)}"
+                raise SettingError(f"`{type(self).__name__}` has no parameter `{name}`: {hint}")
+        return super()._set(**settings)
+
     def _optional(self, param: Param[Any]) -> Any:
         return self.getOrDefault(param) if self.isDefined(param) else None
 
@@ -118,6 +204,8 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             targetNormaliser="none",
             seed=0,
             port=0,
+            handleInvalid="error",
+            collectTrainingStats=False,
             verbose=False,
         )
 
@@ -135,13 +223,18 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             seed=self.getOrDefault(self.seed),
             normaliser=self.getOrDefault(self.normaliser),
             target_normaliser=self.getOrDefault(self.targetNormaliser),
+            early_stopping=self._optional(self.earlyStopping),
+            class_weights=self._optional(self.classWeights) if self._is_classifier else None,
         )
         placement = Placement(
             workers,
             port=self.getOrDefault(self.port),
             address=self._optional(self.controllerAddress),
             network_mask=self._optional(self.networkMask),
+            statistics=self.getOrDefault(self.collectTrainingStats),
         )
+        if trainer._train.get("early_stopping") and not self.isDefined(self.validationIndicatorCol):
+            raise SettingError("`earlyStopping` needs rows to judge on: set `validationIndicatorCol` to a column of truth values")
         fitted, exported = fit_frame(
             spark,
             dataset,
@@ -160,6 +253,7 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
         return model
 
 
+@_plainly
 class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):
     """Tells classes apart. The label column holds whole numbers or texts; predictions are labels as they were given."""
 
@@ -176,6 +270,7 @@ class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):
         return self
 
 
+@_plainly
 class PacelineRegressor(_Estimator):
     """Predicts numbers: one, or several where the label column holds arrays."""
 
@@ -193,6 +288,7 @@ class PacelineRegressor(_Estimator):
         return self
 
 
+@_plainly
 class PacelineModel(
     SparkModel,
     _Settings,
@@ -208,7 +304,7 @@ class PacelineModel(
 
     def __init__(self, content: bytes = b"", labels: tuple[Any, ...] | None = None) -> None:
         super().__init__()
-        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction")
+        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction", handleInvalid="error")
         self._content, self._labels = content, labels
 
     @property
@@ -225,6 +321,17 @@ class PacelineModel(
     def numClasses(self) -> int | None:
         return None if self._labels is None else len(self._labels)
 
+    @property
+    def numFeatures(self) -> int:
+        """Numbers of a row of features."""
+        return self.model.network.inputs
+
+    def predict(self, value: Any) -> Any:
+        """The label, or the numbers, of one vector of features."""
+        row = np.asarray(value.toArray() if hasattr(value, "toArray") else value).reshape(1, *scoring.shape_of(self.model.network))
+        found = self.model.predict(row)[0]
+        return found.item() if isinstance(found, np.generic) else found
+
     def _transform(self, dataset: Any) -> Any:
         return scoring.transform(
             dataset,
@@ -234,6 +341,7 @@ class PacelineModel(
             prediction=self.getOrDefault(self.predictionCol),
             probability=self.getOrDefault(self.probabilityCol),
             raw=self.getOrDefault(self.rawPredictionCol),
+            invalid=self.getOrDefault(self.handleInvalid),
         )
 
     def copy(self, extra: Any = None) -> PacelineModel:

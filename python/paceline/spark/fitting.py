@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import shutil
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paceline._native import Error
+import numpy as np
+
+from paceline.errors import Error, SettingError
 from paceline.cluster import Master
-from paceline.data import Data
+from paceline.data import Data, class_weights_of
 from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
 from paceline.spark.columns import Columns
 from paceline.spark.direct import partitioned
-from paceline.spark.exporting import Exported, export, remove
+from paceline.schema import label_type_of
+from paceline.spark.exporting import Exported, export, name_of, remove
 from paceline.spark.following import DriverLeads, EpochByEpoch, TaskLeads, Told
 from paceline.spark.task import Lead, Plan
 from paceline.statistics import TrainingStatistics
@@ -45,6 +49,10 @@ class Placement:
     network_mask: str | None = None
     silence_limit: float = 5.0
     statistics: bool = False
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise SettingError(f"expected `numWorkers` as the number of tasks that train, or 0 for one on each slot, found {self.workers}")
 
 
 @dataclass
@@ -76,6 +84,8 @@ def fit_frame(
     progress: Progress = False,
 ) -> tuple[Fitted, Exported]:
     """Writes a DataFrame once, trains on what was written, and deletes it."""
+    columns.check(frame)
+    columns = columns.with_offsets(frame, is_classes) if trainer.start is None else columns.like(trainer.start.schema)
     # What is wrong with an address is said before anything is written.
     addresses.listening(spark, placement.port, placement.address, placement.network_mask)
     exported = export(
@@ -87,11 +97,52 @@ def fit_frame(
         directory=directory,
         partitions=max(placement.workers, sessions.slots(spark)),
         seed=seed,
+        has_gaps=_has_gaps(trainer),
     )
     try:
-        return fit(spark, trainer, exported, placement, callbacks=callbacks, progress=progress), exported
+        begins = _begins(trainer, columns)
+        _weigh(begins, exported.labels)
+        fitted = fit(spark, begins, exported, placement, callbacks=callbacks, progress=progress)
+        fitted.model = described(fitted.model, exported.columns, exported.labels)
+        return fitted, exported
     finally:
         remove(spark, exported.folder)
+
+
+def described(model: Model, columns: Columns, labels: Sequence[Any] | None) -> Model:
+    """A model that knows the columns, the offsets and the type of labels of the DataFrame, which its shards did not."""
+    network = model.network
+    label_type = "text" if labels is None else label_type_of(np.asarray(labels))
+    width = network.inputs if network.input.keys() & {"feed_forward"} else 0
+    offsets = None if columns.offsets is None else np.asarray(columns.offsets)
+    names = columns.names(width) if width else []
+    if offsets is not None and len(offsets) != len(names):
+        names = [str(place) for place in range(len(offsets))]
+    of_label = None if columns.label_offsets is None else np.asarray(columns.label_offsets)
+    return model.with_schema(model.schema.with_columns(names, offsets, of_label, label_type))
+
+
+def _has_gaps(trainer: Trainer) -> bool:
+    return "sequence" in trainer.network.input
+
+
+def _begins(trainer: Trainer, columns: Columns) -> Trainer:
+    """A trainer for exported rows, whose offsets are subtracted already."""
+    begins = copy.copy(trainer)
+    if trainer.start is not None:
+        begins.start = trainer.start.with_schema(trainer.start.schema.without_shifts())
+    return begins
+
+
+def _weigh(trainer: Trainer, labels: Sequence[Any] | None) -> None:
+    """Puts weights by label in the order of classes, as the DataFrame has them."""
+    given = trainer.class_weights
+    if isinstance(given, Mapping) and labels is not None:
+        # Settings that were saved have texts as keys.
+        by_name = {name_of(label): label for label in labels}
+        given = {label if label in labels else by_name.get(str(label), label): weight for label, weight in given.items()}
+    if labels is not None or given is not None:
+        trainer.class_weights = class_weights_of(given, None if labels is None else np.asarray(labels))
 
 
 def fit_partitions(
@@ -112,7 +163,13 @@ def fit_partitions(
     plan = Plan(run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS)
     shape = scoring.shape_of(trainer.network)
     try:
-        with partitioned(spark, frame, columns, shape=shape, is_classes=is_classes, plan=plan) as parts:
+        columns.check(frame)
+        columns = columns.with_offsets(frame, is_classes) if trainer.start is None else columns.like(trainer.start.schema)
+        with partitioned(
+            spark, frame, columns, shape=shape, is_classes=is_classes, plan=plan, has_gaps=_has_gaps(trainer)
+        ) as parts:
+            trainer = _begins(trainer, columns)
+            _weigh(trainer, parts.labels)
             data = [Data.of_partitions(parts.notes), *([] if parts.validation is None else [parts.validation])]
             with Master(
                 trainer,
@@ -127,7 +184,8 @@ def fit_partitions(
                 model, scores, stopped = EpochByEpoch(spark, plan, placement.workers, tell, master, parts, _first_epoch(trainer)).run()
             if model is None or stopped:
                 raise Error("the run was stopped")
-            return Fitted(Model(model), None if scores is None else Scores.parse(scores), told), parts.labels
+            whole = described(Model(model), columns, parts.labels)
+            return Fitted(whole, None if scores is None else Scores.parse(scores), told), parts.labels
     finally:
         sessions.cancel(spark, tag)
         shutil.rmtree(output, ignore_errors=True)
@@ -244,7 +302,7 @@ def _led_by_task_0(
 ) -> tuple[Model, Told | None]:
     lead = Lead(
         network=trainer.network,
-        data=trainer._data,
+        data=trainer._tree(None)["data"],
         train=trainer._train,
         workers=placement.workers,
         gather=GATHER_SECONDS,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from paceline._native import Error
+from paceline.errors import Error
 from paceline.cluster import Master
 from paceline.events import Callback, Event
 from paceline.model import Model

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from paceline._native import SettingError
+from paceline.errors import SettingError
 
 Approach = Literal["export", "direct"]
 
@@ -66,7 +67,9 @@ class TrainingMaster:
                 continue
             if name in _REPLACED:
                 raise SettingError(f"`{name}` means nothing here: {_REPLACED[name]}")
-            raise SettingError(f"unknown option `{name}` of {type(self).__name__}: it has {', '.join(sorted(self.defaults))}")
+            near = difflib.get_close_matches(name, self.defaults, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(sorted(self.defaults))}"
+            raise SettingError(f"unknown option `{name}` of {type(self).__name__}: {hint}")
         self.options: dict[str, Any] = {**self.defaults, **options}
         for name, value in self.options.items():
             setattr(self, name, value)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from paceline._native import Error, SettingError
+from paceline.data import Task
+from paceline.errors import Error, SettingError
 from paceline.events import Callback, Event
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress
+from paceline.settings import NormaliserName, TargetNormaliserName
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame, fit_partitions
@@ -37,10 +38,12 @@ class SparkNetwork:
         features: str | Sequence[str] = "features",
         label: str | Sequence[str] | None = "label",
         weight: str | None = None,
-        task: str = "classes",
-        normaliser: str = "none",
-        target_normaliser: str = "none",
+        task: Task = "classes",
+        normaliser: NormaliserName = "none",
+        target_normaliser: TargetNormaliserName = "none",
     ) -> None:
+        if not hasattr(spark, "createDataFrame") or not hasattr(spark, "read"):
+            raise SettingError(f"expected the `SparkSession` as first argument, found {type(spark).__name__}: `SparkSession.builder.getOrCreate()`")
         if task not in ("classes", "regression"):
             raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
         self.spark, self.training_master = spark, training_master
@@ -76,9 +79,11 @@ class SparkNetwork:
         epochs: int = 1,
         validation: str | None = None,
         early_stopping: dict[str, Any] | None = None,
+        class_weights: Mapping[Any, float] | Sequence[float] | Literal["balanced"] | None = None,
         progress: Progress = False,
     ) -> Model:
-        """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch.
+        """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch. `class_weights` are
+        a dict by label, a list in the order of classes, or `"balanced"`.
 
         A network that is trained already goes on from there: its updater remembers, and epochs are counted on.
         """
@@ -95,6 +100,7 @@ class SparkNetwork:
             normaliser=self.normaliser,
             target_normaliser=self.target_normaliser,
             early_stopping=early_stopping,
+            class_weights=class_weights,
             start=self._model,
             take="everything",
         )
@@ -204,7 +210,7 @@ class SparkNetwork:
         if self.labels is not None:
             return self.labels
         found: NDArray[Any] | None = self.model.classes
-        return None if found is None else [_number(name) for name in np.asarray(found).tolist()]
+        return None if found is None else found.tolist()
 
     def _frame(self, data: Any) -> Any:
         if hasattr(data, "sparkSession") and hasattr(data, "schema"):
@@ -231,10 +237,6 @@ def _schema(data: Any, is_classes: bool) -> str:
     if isinstance(label, int) and is_classes:
         return "features array<float>, label long"
     return "features array<float>, label double"
-
-
-def _number(name: str) -> Any:
-    return int(name) if isinstance(name, str) and name.lstrip("-").isdigit() else name
 
 
 def _on_steps(hook: Callable[[Event], object]) -> Callback:

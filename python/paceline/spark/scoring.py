@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from paceline import _native
-from paceline._native import SettingError
-from paceline.data import Data
+from paceline.data import Data, as_data
+from paceline.errors import SettingError
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark.columns import Columns
 from paceline.spark.exporting import name_of
+
+
+HandleInvalid: TypeAlias = Literal["error", "skip", "keep"]
 
 
 def shape_of(network: Network) -> list[int]:
@@ -34,20 +38,26 @@ class _Predict:
 
         model = Model.from_bytes(self.content)
         for features in series:
-            if len(features) == 0:
-                yield pandas.Series([], dtype=object)
-                continue
-            rows = np.stack([np.asarray(row, dtype=np.float32) for row in features])
-            outputs = model.outputs(rows.reshape(len(rows), *self.shape), workers=1)
-            yield pandas.Series(list(outputs.astype(np.float32)))
+            # Of rows that are kept though they are invalid there are no features.
+            valid = [place for place, row in enumerate(features) if row is not None]
+            told: list[Any] = [None] * len(features)
+            if valid:
+                rows = np.stack([np.asarray(features.iloc[place]) for place in valid])
+                outputs = model.outputs(rows.reshape(len(rows), *self.shape), workers=1)
+                for place, row in zip(valid, outputs, strict=True):
+                    told[place] = row
+            yield pandas.Series(told, dtype=object)
 
 
-def outputs_of(frame: Any, columns: Columns, content: bytes) -> Any:
-    """A column with all outputs of a model for each row."""
+def outputs_of(frame: Any, columns: Columns, content: bytes, invalid: HandleInvalid = "error") -> Any:
+    """A column with all outputs of a model for each row; null for invalid rows that are kept."""
+    from pyspark.sql import functions as F
     from pyspark.sql.functions import pandas_udf
 
-    columns.without_targets().check(frame)
-    shape = shape_of(Model.from_bytes(content).network)
+    model = Model.from_bytes(content)
+    columns = _of_model(columns.without_targets(), model)
+    columns.check(frame)
+    shape = shape_of(model.network)
 
     def predict(series: Iterator[Any]) -> Iterator[Any]:
         return _Predict(content, shape)(series)
@@ -55,7 +65,53 @@ def outputs_of(frame: Any, columns: Columns, content: bytes) -> Any:
     import pandas
 
     predict.__annotations__ = {"series": Iterator[pandas.Series], "return": Iterator[pandas.Series]}
-    return pandas_udf(predict, "array<float>")(columns.features_of(frame))
+    # Numbers far from zero are predicted in 64 bits.
+    kind = "array<float>" if model.schema.target_shifts is None else "array<double>"
+    features, refusal = _features_of(frame, columns, model), _refusal_of(frame, columns, model)
+    refused = F.lit(None) if invalid == "keep" else F.raise_error(refusal)
+    return pandas_udf(predict, kind)(F.when(refusal.isNull(), features).otherwise(refused.cast(features_kind(model))))
+
+
+def _of_model(columns: Columns, model: Model) -> Columns:
+    """Columns in the order that a model has for them; it subtracts its offsets itself."""
+    return replace(columns.like(model.schema), offsets=None, label_offsets=None)
+
+
+def features_kind(model: Model) -> str:
+    """The type of an array of features: of 64 bits where the model subtracts offsets."""
+    return "array<float>" if model.schema.shifts is None else "array<double>"
+
+
+def _features_of(frame: Any, columns: Columns, model: Model) -> Any:
+    return columns.features_of(frame, "float" if model.schema.shifts is None else "double")
+
+
+def _refusal_of(frame: Any, columns: Columns, model: Model) -> Any:
+    """Why a row cannot be predicted, as a column of texts; null for rows that can be."""
+    from pyspark.sql import functions as F
+
+    features, width = _features_of(frame, columns, model), model.network.inputs
+    names = ", ".join(f"`{name}`" for name in columns.features)
+    infinite = (float("inf"), float("-inf"))
+    # NaN is the padding of sequences.
+    has_gaps = "sequence" in model.network.input
+    is_no_number = F.exists(features, lambda number: number.isin(*infinite) if has_gaps else F.isnan(number) | number.isin(*infinite))
+    row = F.substring(F.to_json(F.struct("*")), 1, 300) if _is_json(frame) else F.lit("a row")
+    remedy = F.lit("; `handleInvalid='skip'` leaves such rows out, `handleInvalid='keep'` predicts null")
+
+    def told(what: Any) -> Any:
+        return F.concat(F.lit(f"{names} has "), what, F.lit(" in "), row, remedy)
+
+    return (
+        F.when(features.isNull() | F.exists(features, lambda number: number.isNull()), told(F.lit("null")))
+        .when(F.size(features) != width, told(F.concat(F.size(features), F.lit(f" numbers where the network takes {width}"))))
+        .when(is_no_number, told(F.lit("NaN or an infinite number")))
+    )
+
+
+def _is_json(frame: Any) -> bool:
+    """Whether rows can be told as JSON: vectors cannot in every version of Spark."""
+    return all(field.dataType.simpleString() != "vector" for field in frame.schema.fields)
 
 
 def transform(
@@ -67,18 +123,26 @@ def transform(
     prediction: str,
     probability: str,
     raw: str,
+    invalid: HandleInvalid = "error",
 ) -> Any:
-    """Adds predictions, and for classes what the network says of each."""
+    """Adds predictions, and for classes what the network says of each.
+
+    Rows with null, with NaN or of another width end the job, are skipped, or are kept with null as prediction.
+    """
     from pyspark.ml.functions import array_to_vector
     from pyspark.sql import functions as F
 
     kept = frame.columns
-    told = frame.withColumn("__outputs", outputs_of(frame, columns, content))
-    outputs = F.col("__outputs")
     model = Model.from_bytes(content)
+    if invalid == "skip":
+        own = _of_model(columns.without_targets(), model)
+        own.check(frame)
+        frame = frame.where(_refusal_of(frame, own, model).isNull())
+    told = frame.withColumn("__outputs", outputs_of(frame, columns, content, invalid))
+    outputs = F.col("__outputs")
     if labels is None:
         is_one = len(model.output_names) == 1
-        told = told.withColumn(prediction, outputs[0].cast("double") if is_one else outputs)
+        told = told.withColumn(prediction, F.when(outputs.isNotNull(), outputs[0].cast("double") if is_one else outputs))
         return told.select(*_unless(kept, prediction), prediction)
     one = model.network.outputs == 1
     # A single output is the probability of the second class.
@@ -86,11 +150,13 @@ def transform(
     place = F.when(outputs[0] > 0.5, 2).otherwise(1) if one else F.call_function("array_position", outputs, F.array_max(outputs))
     is_number = all(isinstance(label, (int, float)) for label in labels)
     names = F.array(*[F.lit(float(label)) if is_number else F.lit(label) for label in labels])
-    told = told.withColumn("__every", every).withColumn(prediction, F.element_at(names, place.cast("int")))
+    # Spark finds the place of null in null: rows without outputs have no prediction.
+    predicted = F.when(outputs.isNotNull(), F.element_at(names, place.cast("int")))
+    told = told.withColumn("__every", every).withColumn(prediction, predicted)
     added = [prediction]
     for name, wanted in ((raw, True), (probability, model._native.gives_probabilities)):
         if name and wanted:
-            told = told.withColumn(name, array_to_vector(F.col("__every").cast("array<double>")))
+            told = told.withColumn(name, F.when(outputs.isNotNull(), array_to_vector(F.col("__every").cast("array<double>"))))
             added.append(name)
     return told.select(*_unless(kept, *added), *added)
 
@@ -102,21 +168,28 @@ PART = "error string, outputs binary, labels binary, targets binary, weights bin
 class _Judge:
     """What a model says of rows, and what it should have said."""
 
-    def __init__(self, content: bytes, shape: Sequence[int], names: Sequence[Any] | None, batch: int) -> None:
+    def __init__(
+        self, content: bytes, shape: Sequence[int], names: Sequence[Any] | None, batch: int, columns: Sequence[str] = ("features",)
+    ) -> None:
         self.content, self.shape, self.names, self.batch = content, tuple(shape), names, batch
+        self.columns = ", ".join(f"`{name}`" for name in columns)
 
-    def data(self, features: Any, label: Any, weights: Any) -> Data:
-        if any(row is None for row in features):
-            raise SettingError("a row has null in its features")
-        rows = np.stack([np.asarray(row, dtype=np.float32) for row in features])
-        if rows.shape[1] != int(np.prod(self.shape)):
-            raise SettingError(f"the network takes {int(np.prod(self.shape))} numbers, but a row has {rows.shape[1]}")
+    def data(self, features: Any, label: Any, weights: Any, model: Model) -> Data:
+        width = int(np.prod(self.shape))
+        if any(row is None or any(number is None for number in row) for row in features):
+            raise SettingError(f"a row has null in {self.columns}: drop such rows with `df.dropna()`, or fill them")
+        if (found := next((len(row) for row in features if len(row) != width), None)) is not None:
+            raise SettingError(f"the network takes {width} numbers, but a row has {found} in {self.columns}")
+        rows = np.stack([np.asarray(row) for row in features])
         targets = np.asarray(list(label)) if self.names is None else np.asarray([name_of(one) for one in label], dtype=object)
         classes = None if self.names is None else [name_of(name) for name in self.names]
         task: Any = "regression" if self.names is None else "classes"
-        return Data.from_arrays(
-            rows.reshape(len(rows), *self.shape), targets, weights=weights, classes=classes, task=task
-        )
+        pair = (rows.reshape(len(rows), *self.shape), targets)
+        given = pair if weights is None else (*pair, weights)
+        if classes is not None:
+            # Classes have the names of the model, whatever type its labels have.
+            return Data.from_arrays(*pair, weights=weights, classes=classes, task=task).matched(model.schema)
+        return as_data(given, like=model.schema, task=task)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -134,7 +207,7 @@ class _Judge:
                 continue
             columns = rows.to_pydict()
             try:
-                data = self.data(columns["features"], columns["label"], columns.get("weight"))
+                data = self.data(columns["features"], columns["label"], columns.get("weight"), model)
                 outputs, losses, weights = model._native.judge_part(data._source, batch=self.batch, workers=1)
             except (SettingError, _native.Error) as error:
                 yield part(str(error), b"", b"", b"", b"", 0.0, 0.0)
@@ -157,8 +230,9 @@ def evaluate(
     if not columns.label:
         raise SettingError("expected a label column to judge by")
     columns.check(frame)
-    judge = _Judge(model.to_bytes(), shape_of(model.network), names, batch)
-    parts = columns.select(frame).mapInArrow(judge, PART).collect()
+    columns = _of_model(columns, model)
+    judge = _Judge(model.to_bytes(), shape_of(model.network), names, batch, columns.features)
+    parts = columns.judged(frame, features_kind(model), model.schema.target_shifts is not None).mapInArrow(judge, PART).collect()
     for part in parts:
         if part["error"]:
             raise SettingError(part["error"])
@@ -189,13 +263,14 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
     from pyspark.sql import functions as F
 
     columns.check(frame)
-    judge = _Judge(model.to_bytes(), shape_of(model.network), names, 1)
+    columns = _of_model(columns, model)
+    judge = _Judge(model.to_bytes(), shape_of(model.network), names, 1, columns.features)
 
     def losses(series: Iterator[Any]) -> Iterator[Any]:
         own = Model.from_bytes(judge.content)
         for features, label in series:
             if len(features):
-                data = judge.data(features, label, None)
+                data = judge.data(features, label, None, own)
                 _, sums, weights = own._native.judge_part(data._source, batch=1, workers=1)
                 yield pandas.Series(sums / np.where(weights == 0, 1, weights))
             else:
@@ -206,7 +281,7 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
     chosen = columns.select(frame).columns
     assert chosen[:2] == ["features", "label"], "features and label come first"
     label = F.col(f"`{columns.label[0]}`") if len(columns.label) == 1 else F.array(*[F.col(f"`{n}`") for n in columns.label])
-    return frame.withColumn(column, F.pandas_udf(losses, "double")(columns.features_of(frame), label))
+    return frame.withColumn(column, F.pandas_udf(losses, "double")(_features_of(frame, columns, model), label))
 
 
 def _unless(names: Sequence[str], *replaced: str) -> list[str]:

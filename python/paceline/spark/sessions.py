@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from paceline._native import Error
+from paceline.errors import Error
 
 ROW = "task int, kind string, text string, part int, content binary"
 """What a task gives back: a row for each thing that it has to tell."""

@@ -79,5 +79,26 @@ def delete(uri: str) -> None:
         pass
 
 
+def make_private(uri: str) -> None:
+    """Makes a folder that only its owner reads, where the file system knows owners."""
+    from pyarrow import fs
+
+    system, path = opened(uri)
+    if isinstance(system, fs.LocalFileSystem):
+        Path(path).mkdir(mode=0o700, parents=True)
+        Path(path).chmod(0o700)
+    else:
+        system.create_dir(path)
+
+
+def folders(uri: str) -> list[str]:
+    """The names of the folders in a folder; none if it is not there."""
+    from pyarrow import fs
+
+    system, path = opened(uri)
+    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return [info.base_name for info in found if info.type == fs.FileType.Directory]
+
+
 def _is_shard(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(("_", "."))

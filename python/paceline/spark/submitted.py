@@ -13,7 +13,7 @@ def main() -> int:
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
     from pyspark.sql import SparkSession
 
-    from paceline._native import Error
+    from paceline.errors import Error
     from paceline.spark import sessions
     from paceline.spark.fitting import Placement, fit_job
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from paceline._native import Error
+from paceline.errors import Error
 from paceline.cluster import Master, Worker
 from paceline.cores import cores
 from paceline.data import Data
