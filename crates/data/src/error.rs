@@ -332,7 +332,7 @@ pub enum Error {
         column: String,
     },
     /// A line that is no JSON object.
-    #[error("`{}` line {line} is no JSON object that can be taken: {reason}", path.display())]
+    #[error("`{}` line {line} cannot be read as a JSON object: {reason}", path.display())]
     BadLine {
         /// The file.
         path: PathBuf,
@@ -492,7 +492,7 @@ pub enum Error {
         source: BoxError,
     },
     /// A file that broke its reader.
-    #[error("`{}` is damaged, or a file in it, in a way that the reader of such files did not expect", path.display())]
+    #[error("`{}` or a file in it is damaged: its reader has stopped; copy it again", path.display())]
     DamagedShards {
         /// The folder or the file.
         path: PathBuf,

@@ -25,9 +25,9 @@ struct Options {
     group: Option<String>,
     classes: Option<Vec<String>>,
     steps: Option<usize>,
-    /// Whether every step has a label; otherwise a sequence has the label of its last step.
+    /// True if every step has a label; otherwise a sequence has the label of its last step.
     each_step: bool,
-    /// Whether labels are numbers to predict; otherwise they are classes.
+    /// True if labels are numbers to predict; otherwise they are classes.
     is_regression: bool,
     /// The reading of feature columns, as of a table.
     table: TableOptions,

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(limits, [(4, 1.5), (9, 1.5)]);
         clipping.validate().expect("good settings");
         let error = Clipping { every: 0, ..clipping }.validate().expect_err("no steps");
-        assert_eq!(error.to_string(), "`every` is 0, but must be at least 1");
+        assert_eq!(error.to_string(), "`every`: expected at least 1, found 0");
         Clipping { thresholds: f32::NAN, ..clipping }.validate().expect_err("no number");
     }
 }

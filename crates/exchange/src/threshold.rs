@@ -284,16 +284,16 @@ mod tests {
         let error = |policy| Threshold::new(policy).expect_err("a bad policy").to_string();
         assert_eq!(
             error(ThresholdPolicy::Fixed { threshold: 0.0 }),
-            "`threshold` is 0, but must be finite and above 0"
+            "`threshold`: expected finite and above 0, found 0"
         );
         assert_eq!(
             error(ThresholdPolicy::TargetSparsity { sparsity: 2.0 }),
-            "`sparsity` is 2, but must be above 0 and at most 1"
+            "`sparsity`: expected above 0 and at most 1, found 2"
         );
         let adaptive = |minimum_sparsity, step| {
             error(ThresholdPolicy::Adaptive { first: None, minimum_sparsity, maximum_sparsity: 0.1, step })
         };
-        assert_eq!(adaptive(0.2, 1.5), "`minimum_sparsity` is 0.2, but must be at most `maximum_sparsity`");
-        assert_eq!(adaptive(0.01, 1.0), "`step` is 1, but must be finite and above 1");
+        assert_eq!(adaptive(0.2, 1.5), "`minimum_sparsity`: expected at most `maximum_sparsity`, found 0.2");
+        assert_eq!(adaptive(0.01, 1.0), "`step`: expected finite and above 1, found 1");
     }
 }

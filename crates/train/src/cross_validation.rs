@@ -62,11 +62,7 @@ impl Job {
     ) -> Result<Option<CrossValidation>, Error> {
         let source = open(&self.data.train, options)?;
         if folds < 2 || folds > source.examples() {
-            let message = match source.examples() {
-                0 | 1 => format!("{folds}`: a cross-validation needs at least 2 examples, found {}", source.examples()),
-                examples => format!("{folds}`: {examples} examples allow 2 to {examples} folds"),
-            };
-            return Err(Error::Folds { message });
+            return Err(Error::Folds { folds, examples: source.examples() });
         }
         let division = self.division(source)?;
         let parts = division.folds(folds)?;

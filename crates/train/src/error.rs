@@ -173,10 +173,12 @@ pub enum Error {
         found: String,
     },
     /// More folds than examples.
-    #[error("`--cv {message}")]
+    #[error("`--cv {folds}`: {examples} examples allow 2 to {examples} folds")]
     Folds {
-        /// The folds, and what would do.
-        message: String,
+        /// The folds that were asked for.
+        folds: usize,
+        /// The examples there are.
+        examples: usize,
     },
     /// An update that cannot be shared.
     #[error(transparent)]

@@ -67,7 +67,7 @@ impl Normalisers {
     }
 }
 
-/// Whether a loss sees nothing but differences of outputs and targets.
+/// True for losses of the differences of outputs and targets.
 fn is_of_differences(loss: &LossFunction) -> bool {
     matches!(loss, LossFunction::Mse | LossFunction::L2 | LossFunction::Mae | LossFunction::L1)
 }

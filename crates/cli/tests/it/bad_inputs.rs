@@ -239,7 +239,7 @@ fn a_bad_mode_is_refused() {
     let folder = folder("digits:train");
     refuses(folder.path(), &["train", "job.toml", "--mode", "sollo"], 2, &["'sollo'", "--mode", "solo"]);
     let alone = ["train", "job.toml", "--workers", "2", "--mode", "solo"];
-    refuses(folder.path(), &alone, 2, &["`train.workers` is 2", "1 in mode `solo`"]);
+    refuses(folder.path(), &alone, 2, &["`train.workers`: expected 1 in mode `solo`, found 2"]);
 }
 
 #[test]

@@ -501,7 +501,8 @@ fn settings_that_would_be_left_aside_are_refused() {
         run(folder.path(), &["master", &format!("--straggler-limit={bad}")]).refused(2, &["--straggler-limit"]);
     }
     run(folder.path(), &["master", "--set", "train.steps=5"]).refused(2, &["train.steps", "data.global_batch"]);
-    run(folder.path(), &["master", "--set", "data.by_length=true"]).refused(2, &["data.by_length", "no sequences"]);
+    run(folder.path(), &["master", "--set", "data.by_length=true"])
+        .refused(2, &["data.by_length", "is for sequences of rows"]);
     let dump = ["master", "--mode", "shared", "--set", "train.mode.shared.dump=\"messages\""];
     run(folder.path(), &dump).refused(2, &["train.mode.shared.dump"]);
 }

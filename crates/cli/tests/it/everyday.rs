@@ -125,7 +125,7 @@ fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
     };
     assert_eq!(parameters("rest"), parameters("cv/fold-1"));
     // What is there is not replaced without a word, and goes on where it was interrupted.
-    run(folder.path(), &job).refused(1, &["`cv` holds a run", "--cv 4", "--resume"]);
+    run(folder.path(), &job).refused(1, &["`cv` holds a cross-validation", "--cv 4", "--resume"]);
     fs::remove_dir_all(folder.path().join("cv/fold-3")).expect("removed");
     let again = [&job[..], &["--events", "none", "--resume", "--set", "data.stratified=true"]].concat();
     let before = fs::read(&at).expect("a table");
@@ -247,7 +247,7 @@ fn halving_lets_the_best_third_go_on() {
         ["tune", "garden.toml", "--method", "halving", "--trials", "9", "--events", "json", "--set", "train.epochs=9"];
     let told = trials(&run(folder.path(), &tune).done());
     let at = |epochs: u64| told.iter().filter(|trial| trial["epochs"] == epochs).collect::<Vec<&Value>>();
-    // The best third goes on, and the job as it is goes all the way.
+    // The best third is trained further, and the unchanged job to the end.
     let own = |epochs: u64| at(epochs).iter().any(|trial| trial["trial"] == 0);
     assert!(own(1) && own(3) && own(9));
     assert!(at(1).len() == 9 && [3, 4].contains(&at(3).len()) && [1, 2].contains(&at(9).len()), "{told:?}");

@@ -79,8 +79,9 @@ fn a_run_that_failed_is_listed_with_its_reason() {
         let listed: Value = serde_json::from_str(&run(folder.path(), &["runs", "--json"]).done().output).expect("JSON");
         assert_eq!((&listed[0]["state"], &listed[0]["ended"]), (&"failed".into(), &false.into()));
         let table = run(folder.path(), &["runs"]).done().output;
-        assert!(table.contains("the largest parameter is") && table.contains('e'), "{table}");
-        assert!(table.contains("n failed: the loss became") && !table.contains("NaN "), "{table}");
+        assert!(table.contains("the largest parameter is 2.") && table.contains("e29,"), "{table}");
+        let row = table.lines().nth(1).expect("a row");
+        assert!(table.contains("n failed: the loss became") && !row.contains("NaN"), "{table}");
     }
     run(folder.path(), &["runs", "nowhere"]).refused(2, &["no runs yet", "`nowhere`"]);
 }

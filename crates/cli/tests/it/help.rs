@@ -55,7 +55,7 @@ fn no_arguments_and_unknown_ones_are_misuse() {
         assert_eq!(status(arguments), Some(2), "{arguments:?}");
     }
     run(folder.path(), &["trian"]).refused(2, &["'trian'", "'train'"]);
-    run(folder.path(), &["train", "--epochs", "3"]).refused(2, &["'--epochs'"]);
+    run(folder.path(), &["train", "--epoches", "3"]).refused(2, &["'--epoches'", "'--epochs'"]);
     run(folder.path(), &["train", "--workers", "two"]).refused(2, &["'two'", "--workers"]);
     run(folder.path(), &["evaluate", "model.safetensors"]).refused(2, &["--data <SPEC>"]);
     run(folder.path(), &["evaluate", "m", "--data", "digits:", "--batch", "0"]).refused(2, &["--batch"]);

@@ -35,7 +35,7 @@ use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
 use paceline_nn::{ModelFile, Registry};
-use paceline_train::{Event, Holds, Job, Journal, Scores, Stop, Take, Trainer};
+use paceline_train::{Event, Job, Journal, Scores, Stop, Take, Trainer};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
@@ -199,12 +199,6 @@ fn run_phase(
     };
     let disk = Disk { folder: folder.clone(), trainer: trainer.clone(), normalisers, mode: mode.clone() };
     disk.make_folder()?;
-    // A coordinator elsewhere knows whose run it is; a folder tells by its record.
-    if let (None, false, Some(holds)) = (&options.coordinator, restarts, Holds::of(&folder))
-        && holds != Holds::MasterRun
-    {
-        return Err(paceline_train::Error::RunExists { path: folder, holds }.into());
-    }
 
     let coordination: Box<dyn Coordination> = match &options.coordinator {
         Some(address) => Box::new(ZooKeeper::connect(address, crate::coordination::CONNECT_LIMIT)?),

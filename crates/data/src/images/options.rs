@@ -102,10 +102,10 @@ mod tests {
         assert_eq!((options.size, options.channels), (Some((64, 48)), 1));
         assert_eq!((options.fit, options.unreadable), (Fit::Stretch, Unreadable::Skip));
         for (text, part) in [
-            ("width=64", "`height` is not set, but must be set where `width` is"),
-            ("height=64", "`width` is not set"),
+            ("width=64", "`height` is needed beside `width`"),
+            ("height=64", "`width` is needed beside `height`"),
             ("width=0&height=1", "from 1 on"),
-            ("width=100000&height=100000", "at most 67108864 numbers"),
+            ("width=100000&height=100000", "at most 67108864 are taken"),
             ("channels=4", "expected one of `1`, `3`"),
             ("fit=cropp", "did you mean `crop`?"),
             ("unreadable=no", "`stop`, `skip`"),

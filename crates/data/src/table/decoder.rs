@@ -294,7 +294,7 @@ impl Bad {
 /// A value that is missing where the rule does not help: under `missing=error`, or in a label or weight.
 pub(crate) fn missing_value(rows: &Rows, field: usize, found: String, rule: Missing, all: String) -> Error {
     let advice = match rule {
-        Missing::Error => "; `missing=drop`, `missing=mean` and `missing=value:NUMBER` are others",
+        Missing::Error => "; other rules are `missing=drop`, `missing=mean` and `missing=value:NUMBER`",
         _ => ", which does not fill in labels and weights; `missing=drop` leaves such rows out",
     };
     let (path, line, column) = (rows.path.clone(), rows.line(), rows.names[field].clone());

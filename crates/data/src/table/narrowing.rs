@@ -145,7 +145,7 @@ pub(crate) fn remark_on_held_out(unknown: u64, rows: &Rows) -> Option<String> {
     })
 }
 
-/// Whether a text is a number in the writing of people: `$12`, `1,234`, `0,5`, `12 %`, or an infinite one.
+/// True for a number in the writing of people: `$12`, `1,234`, `0,5`, `12 %`, or an infinite one.
 pub(super) fn looks_like_a_number(text: &str) -> bool {
     let plain: String = text.chars().filter(|letter| !" \u{a0}$€£%,'_".contains(*letter)).collect();
     plain.parse::<f64>().is_ok()

@@ -9,7 +9,7 @@ use crate::{Error, OpenOptions, cells};
 /// Distinct values that are counted; more are as good as all different.
 const MOST_DISTINCT: usize = 10_000;
 
-/// What one column of a table holds.
+/// The content of one column of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColumnSurvey {
     /// Its name in the header, or its place from 0.
@@ -56,7 +56,7 @@ impl ColumnSurvey {
         }
     }
 
-    /// What a reader should look at, if there is anything.
+    /// A sentence on the column that a reader should look at, if there is one.
     pub fn warning(&self) -> Option<String> {
         let values = self.numbers + self.texts;
         match self {

@@ -189,7 +189,7 @@ fn images_of_different_sizes_need_a_size() {
     let folder = pets();
     draw(&folder.path().join("dog/b.png"), 5, 2, [10, 20, 30]);
     let error = refused(folder.path(), "");
-    assert!(error.contains("dog/b.png` has 5 × 2 pixels, but others have 4 × 2"), "{error}");
+    assert!(error.contains("dog/b.png` has 5 × 2 pixels, others have 4 × 2"), "{error}");
     assert!(error.contains("`width` and `height` are needed, since images differ in size"), "{error}");
     assert_eq!(opened(folder.path(), "?width=4&height=2").examples(), 4);
 }

@@ -109,7 +109,7 @@ fn a_trained_model_says_how_later_lines_are_read() {
     let lines = open_with("ba", "", &trained(text.schema(), true)).expect("the same characters");
     assert_eq!(lines.schema().and_then(Schema::class_names), text.schema().and_then(Schema::class_names));
     let table = open(&format!("csv:{}", path.display()), &trained(source.schema(), false)).err().expect("other data");
-    assert!(table.to_string().contains("`lines:`, as in training"), "{table}");
+    assert!(table.to_string().contains("the model was trained on `lines:`"), "{table}");
 }
 
 #[test]

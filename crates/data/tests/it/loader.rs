@@ -126,7 +126,10 @@ fn class_weights_multiply_the_weights_of_the_examples() {
 #[test]
 fn options_that_do_not_fit_the_source_are_refused() {
     let refused = |options| Loader::new(digits(), options).err().unwrap().to_string();
-    assert!(refused(LoaderOptions { batch: 0, ..LoaderOptions::default() }).contains("`batch` is 0"));
+    assert!(
+        refused(LoaderOptions { batch: 0, ..LoaderOptions::default() })
+            .contains("`batch`: expected at least 1, found 0")
+    );
     let class_weights = Some(vec![1.0; 9]);
     assert!(refused(LoaderOptions { class_weights, ..LoaderOptions::default() }).contains("10 finite numbers"));
     let normaliser = Some(Normaliser::MinMax { minimum: vec![0.0; 3], range: vec![1.0; 3] });

@@ -73,11 +73,11 @@ pub(crate) const TRIALS: &str = "trials.jsonl";
 pub(crate) const FOLDS: &str = "cross-validation.json";
 /// What a search leaves beside its trials, and a cross-validation beside its figures.
 const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
-/// What masters leave beside their record.
+/// The files of masters.
 const OF_MASTERS: [&str; 4] = [RECORD, TERM, "statistics.json", "statistics.html"];
 const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
 
-/// What a folder holds that a new run, search or cross-validation would replace.
+/// The content of a folder that a new run, search or cross-validation would replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// A run of one process.
@@ -91,7 +91,7 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// What is in a folder; none if there is nothing of that kind.
+    /// The content of a folder; none if it holds nothing of that kind.
     pub fn of(folder: &Path) -> Option<Self> {
         let has = |name: &str| folder.join(name).exists();
         let parts = parts(folder);

@@ -22,7 +22,7 @@ pub(crate) struct Begins {
     pub progress: Progress,
     /// What the model was trained with.
     pub normalisers: Normalisers,
-    /// Whether the model has only been pretrained.
+    /// True if the model has only been pretrained.
     pub is_pretrained: bool,
 }
 

@@ -209,7 +209,7 @@ impl Tuning {
             },
             Some(ranked) => {
                 let kept = (ranked.len() / ONE_OF).max(1);
-                // The job as it is goes all the way: what it is compared with is trained as long.
+                // The unchanged job is trained to the end, so that the best trial is compared with it at the same length.
                 let mut goes_on: Vec<usize> = ranked.iter().copied().take(kept).collect();
                 if ranked.contains(&OWN) && !goes_on.contains(&OWN) {
                     goes_on.push(OWN);

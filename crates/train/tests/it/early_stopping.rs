@@ -230,13 +230,13 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
     };
     type Change = fn(&mut TrainOptions);
     let cases: [(Change, &str); 5] = [
-        (|o| o.checkpoint.steps = Some(0), "`train.checkpoint.steps` is 0"),
-        (|o| o.checkpoint.keep = 0, "`train.checkpoint.keep` is 0"),
-        (|o| o.checkpoint.minutes = Some(-1.0), "`train.checkpoint.minutes` is -1"),
-        (|o| o.evaluate_every = 0, "`train.evaluate_every` is 0"),
+        (|o| o.checkpoint.steps = Some(0), "`train.checkpoint.steps`: expected at least 1"),
+        (|o| o.checkpoint.keep = 0, "`train.checkpoint.keep`: expected at least 1"),
+        (|o| o.checkpoint.minutes = Some(-1.0), "`train.checkpoint.minutes`: expected"),
+        (|o| o.evaluate_every = 0, "`train.evaluate_every`: expected at least 1"),
         (
             |o| o.early_stopping = Some(EarlyStopping { patience: Some(0), ..STOPPING }),
-            "`train.early_stopping.patience` is 0",
+            "`train.early_stopping.patience`: expected at least 1",
         ),
     ];
     for (change, expected) in cases {

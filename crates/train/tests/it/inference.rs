@@ -406,12 +406,12 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         built.expect_err("makes no sense").to_string()
     };
     let good = InferenceMode::default();
-    assert_eq!(refused(0, good), "`workers` is 0, but must be from 1 to 1024");
-    assert_eq!(refused(1025, good), "`workers` is 1025, but must be from 1 to 1024");
-    assert_eq!(refused(1, batched(0, 1, Duration::ZERO)), "`batch_limit` is 0, but must be at least 1");
-    assert_eq!(refused(1, batched(1, 0, Duration::ZERO)), "`queue_limit` is 0, but must be at least 1");
+    assert_eq!(refused(0, good), "`workers`: expected from 1 to 1024, found 0");
+    assert_eq!(refused(1025, good), "`workers`: expected from 1 to 1024, found 1025");
+    assert_eq!(refused(1, batched(0, 1, Duration::ZERO)), "`batch_limit`: expected at least 1, found 0");
+    assert_eq!(refused(1, batched(1, 0, Duration::ZERO)), "`queue_limit`: expected at least 1, found 0");
     let sequential = InferenceMode::Sequential { queue_limit: 0 };
-    assert_eq!(refused(1, sequential), "`queue_limit` is 0, but must be at least 1");
+    assert_eq!(refused(1, sequential), "`queue_limit`: expected at least 1, found 0");
 }
 
 /// Rows of numbers with two targets of their own.

@@ -103,12 +103,12 @@ fn what_is_wrong_is_told_with_its_line() {
         ("{ adam", "{ addam", 12, "did you mean `adam`?"),
         ("filters = 4", "filter = 4", 14, "layer 0 (conv2d): unknown key `filter`; did you mean `filters`?"),
         ("units = 10", "units = 1.5", 15, "layer 1 (output)"),
-        ("epochs = 4", "workers = 0", 19, "`train.workers` is 0, but must be at least 1"),
+        ("epochs = 4", "workers = 0", 19, "`train.workers`: expected at least 1, found 0"),
         (
             "epochs = 4",
             "workers = 2\nmode = { averaging = { frequency = 0 } }",
             20,
-            "frequency` is 0, but must be at least 1",
+            "frequency`: expected at least 1, found 0",
         ),
         ("epochs = 4", "epochs 4", 19, ""),
     ];

@@ -9,28 +9,52 @@ use paceline_train::{Error, Holds};
 /// One error of every kind, with values as they occur.
 fn all() -> Vec<Error> {
     vec![
-        Error::Job { origin: "the targets".into(), line: Some(4), message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::Setting { setting: "batch".into(), message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::Varied { setting: "batch".into(), message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::OtherModel { expected: "at least 1".into(), found: "reed".into() },
+        Error::Job {
+            origin: "`job.toml`".into(),
+            line: Some(4),
+            message: "layer 2 (dense): unknown key `unit`; did you mean `units`?".into(),
+        },
+        Error::Setting {
+            setting: "train.epoch=3".into(),
+            message: "in `train`: unknown key `epoch`; did you mean `epochs`?".into(),
+        },
+        Error::Varied {
+            setting: "train.epoch=3".into(),
+            message: "in `train`: unknown key `epoch`; did you mean `epochs`?".into(),
+        },
+        Error::OtherModel { expected: "`0.weight` [64, 16]".into(), found: "`0.weight` [64, 32]".into() },
         Error::PartitionsAreNotSplit,
-        Error::Misfit { what: "rows", found: "reed".into(), expected: "at least 1".into() },
-        Error::Output { path: "data/flowers.csv".into(), source: Io::new(ErrorKind::PermissionDenied, "Permission denied") },
-        Error::FolderInUse { path: "data/flowers.csv".into(), by: "semicolons".into() },
-        Error::RunExists { path: "data/flowers.csv".into(), holds: Holds::MasterRun },
-        Error::NotEnoughMemory { needed: 3, available: 3 },
-        Error::FileInTheWay { path: "data/flowers.csv".into() },
-        Error::Dump { path: "data/flowers.csv".into(), source: Io::new(ErrorKind::PermissionDenied, "Permission denied") },
-        Error::OtherTuning { path: "data/flowers.csv".into() },
+        Error::Misfit { what: "training", found: "3 classes".into(), expected: "at most 2, as many as it has outputs".into() },
+        Error::Output {
+            path: "runs/flowers".into(),
+            source: Io::new(ErrorKind::PermissionDenied, "Permission denied"),
+        },
+        Error::FolderInUse { path: "runs/flowers".into(), by: "process 4711, another".into() },
+        Error::RunExists { path: "runs/flowers".into(), holds: Holds::MasterRun },
+        Error::NotEnoughMemory { needed: 25 << 30, available: 20 << 30 },
+        Error::FileInTheWay { path: "runs/flowers".into() },
+        Error::Dump {
+            path: "runs/flowers".into(),
+            source: Io::new(ErrorKind::PermissionDenied, "Permission denied"),
+        },
+        Error::OtherTuning { path: "runs/flowers".into() },
         Error::NothingToJudge,
-        Error::NothingToResume { path: "data/flowers.csv".into() },
-        Error::OtherRun { path: "data/flowers.csv".into(), what: "x".into(), expected: "at least 1".into(), found: "reed".into() },
-        Error::NotFinite { loss: 2.5, step: 3, epoch: 3, cause: "x".into(), checkpoint: "x".into() },
-        Error::Unsuitable { setting: "data.batch", message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::BadSetting { setting: "data.batch", expected: "finite number", found: "reed".into() },
-        Error::Folds { message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::WorkerPanicked { worker: 3, message: "needs targets that are numbers: leave it out for classes".into() },
-        Error::ReaderPanicked { message: "needs targets that are numbers: leave it out for classes".into() },
+        Error::NothingToResume { path: "runs/flowers".into() },
+        Error::OtherRun {
+            path: "runs/flowers".into(),
+            what: "`data.batch`".into(),
+            expected: "31".into(),
+            found: "30".into(),
+        },
+        Error::NotFinite { loss: f64::NAN, step: 3, epoch: 3, cause: "the largest parameter is 1e30, so the learning rate is most likely too high: lower it, or clip gradients".into(), checkpoint: "no checkpoint was written before".into() },
+        Error::Unsuitable {
+            setting: "tune",
+            message: "needs test data: set `data.test` or `data.test_share`".into(),
+        },
+        Error::BadSetting { setting: "data.batch", expected: "at least 1", found: "0".into() },
+        Error::Folds { folds: 501, examples: 500 },
+        Error::WorkerPanicked { worker: 3, message: "index out of bounds".into() },
+        Error::ReaderPanicked { message: "index out of bounds".into() },
         Error::WorkerThread { source: Io::new(ErrorKind::PermissionDenied, "Permission denied") },
         Error::Abandoned,
     ]
@@ -43,7 +67,10 @@ fn every_error_reads_as_one_sentence_with_what_was_found() {
     assert_eq!(kinds.len(), errors.len(), "one of each kind");
     let lines: Vec<String> = errors.iter().map(|error| error.to_string()).collect();
     for line in &lines {
-        assert!(!line.contains('\n') && !line.ends_with('.') && !line.contains("  "), "one line, without a full stop: {line}");
+        assert!(
+            !line.contains('\n') && !line.ends_with('.') && !line.contains("  "),
+            "one line, without a full stop: {line}"
+        );
         assert!(!line.contains("but must be") && !line.contains("Some(") && !line.contains("os error"), "{line}");
     }
     assert_eq!(lines.join("\n") + "\n", include_str!("messages.txt"), "the list in `messages.txt` is what users read");

@@ -154,10 +154,16 @@ fn what_makes_no_sense_for_a_search_is_refused() {
         let trainer = job(settings).phased(None, IfFound::Refuse, &OpenOptions::default());
         trainer.err().expect("it makes no sense").to_string()
     };
-    assert!(error(&["train.workers=2", "train.mode=shared"]).contains("`sync` or `averaging` for a network whose"));
+    assert!(
+        error(&["train.workers=2", "train.mode=shared"])
+            .contains("cannot be `shared` for a network whose `optimiser` searches")
+    );
     let on_machines = job(&["train.epochs=1"]).cluster_trainer(None, &OpenOptions::default());
     let refused = on_machines.err().expect("nobody sums for a search there").to_string();
-    assert!(refused.contains("`averaging` for a network whose"), "{refused}");
+    assert!(
+        refused.contains("cannot be `sync` on many machines for a network whose `optimiser` searches"),
+        "{refused}"
+    );
     assert!(error(&["network.l1=0.1"]).contains("`l1` is something that updaters know"));
     let pretrained =
         JOB.replace("dense = { units = 12, activation = \"tanh\" }", "rbm = { units = 12 }") + "pretrain = {}";

@@ -529,14 +529,14 @@ fn a_loss_that_is_no_number_in_one_worker_ends_the_run_at_its_step() {
 fn settings_that_make_no_sense_are_refused() {
     let network = || Network::new(config(Updater::sgd(0.1))).expect("a network");
     let refused = |options| Trainer::new(network(), digits(), options).err().expect("refused").to_string();
-    assert_eq!(refused(options(2, Mode::Solo)), "`train.workers` is 2, but must be 1 in mode `solo`");
-    assert_eq!(refused(options(0, Mode::Sync)), "`train.workers` is 0, but must be at least 1");
+    assert_eq!(refused(options(2, Mode::Solo)), "`train.workers`: expected 1 in mode `solo`, found 2");
+    assert_eq!(refused(options(0, Mode::Sync)), "`train.workers`: expected at least 1, found 0");
     let never = refused(options(2, averaging(0)));
-    assert_eq!(never, "`train.mode.averaging.frequency` is 0, but must be at least 1");
+    assert_eq!(never, "`train.mode.averaging.frequency`: expected at least 1, found 0");
     let constraint = Constraint::MaxNorm { norm: 1.0 };
     let held = NetworkConfig::image(8, 8, 1).layer(Output::new(10, Loss::CrossEntropy).constraint(constraint));
     let held = Trainer::new(Network::new(held).expect("a network"), digits(), options(2, shared()));
     assert!(held.err().expect("refused").to_string().contains("`constraints`"));
     let few = refused(TrainOptions { global_batch: Some(3), ..options(4, Mode::Sync) });
-    assert_eq!(few, "`data.global_batch` is 3, but must be at least one example for every worker");
+    assert_eq!(few, "`data.global_batch`: expected at least one example for every worker, found 3");
 }

@@ -89,7 +89,7 @@ fn class_weights_of_another_number_are_refused() {
     let options = TrainOptions { class_weights: Some(ClassWeights::Each(vec![1.0])), ..TrainOptions::default() };
     let trainer = Trainer::new(Network::new(config).expect("a network"), lopsided(), options).expect("they fit");
     let error = trainer.run(&mut |_| {}).expect_err("one weight for two classes").to_string();
-    assert!(error.contains("`class_weights` is [1.0], but must be 2 finite numbers"), "{error}");
+    assert!(error.contains("`class_weights`: expected 2 finite numbers"), "{error}");
 }
 
 #[test]
