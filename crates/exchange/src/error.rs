@@ -34,7 +34,7 @@ pub enum Error {
         found: f32,
     },
     /// A setting with a value that makes no sense.
-    #[error("`{setting}` is {found}, but must be {expected}")]
+    #[error("`{setting}`: expected {expected}, found {found}")]
     BadSetting {
         /// The setting.
         setting: &'static str,
