@@ -75,7 +75,7 @@ pub(crate) struct Init {
 
 #[derive(Args)]
 pub(crate) struct Train {
-    /// The job file (TOML or JSON); without one, the built-in digits job, which needs no network
+    /// The job file (TOML or JSON), or `-` for one on standard input; without one, the built-in digits job, which needs no network
     pub job: Option<PathBuf>,
     /// Replicas on this machine, each on a thread of its own [default: the job's, or all cores if only a mode is given]
     #[arg(long, value_name = "N")]

@@ -138,14 +138,20 @@ const OF_TRAINING: [&str; 11] = [
 ];
 
 impl Job {
-    /// Reads a job file, TOML or JSON by its ending, with settings of the form `path=value` laid over it.
+    /// Reads a job file, TOML or JSON by its ending, or either from standard input if the path is `-`, with settings of the form `path=value`
+    /// laid over it.
     pub fn read(path: &Path, settings: &[String]) -> Result<Self, Error> {
-        let origin = format!("`{}`", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| Error::Job {
+        let is_piped = path == Path::new("-");
+        let origin = if is_piped { "standard input".to_owned() } else { format!("`{}`", path.display()) };
+        let text = if is_piped { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+        let text = text.map_err(|error| Error::Job {
             origin: origin.clone(),
             line: None,
             message: format!("cannot be read ({error})"),
         })?;
+        if is_piped {
+            return Self::parse_blaming(&text, text.trim_start().starts_with('{'), "job", &origin, settings);
+        }
         let name = path.file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned());
         let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
         Self::parse_blaming(&text, is_json, &name, &origin, settings)

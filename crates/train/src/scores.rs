@@ -4,7 +4,7 @@ use std::fmt;
 use paceline_data::{Loader, LoaderOptions, Normaliser, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
 use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
-use paceline_nn::{Network, OutputInfo, Shape};
+use paceline_nn::{Loss as LossFunction, Network, OutputInfo, Shape};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -278,7 +278,9 @@ fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
         let steps = output.shape.steps();
         let all = output.loss.targets(output.shape).unwrap_or(output.columns.len());
         let width = all / steps.unwrap_or(1);
-        let targets = match own.len() < all {
+        // One sigmoid unit tells two classes apart, by a target of 0 or 1.
+        let is_binary = width == 1 && *output.loss == LossFunction::BinaryCrossEntropy;
+        let targets = match own.len() < all || is_binary {
             true => TargetShape::Classes { names: Vec::new() },
             false => TargetShape::Values { names: names[own.clone()][..width].to_vec() },
         };
@@ -309,7 +311,7 @@ impl OutputScores {
         }
         match &mut self.measures {
             Measures::Classes(classes) => {
-                let wanted: Vec<u32> = wanted.iter().map(|class| *class as u32).collect();
+                let wanted: Vec<u32> = wanted.iter().map(|class| class.round() as u32).collect();
                 classes.add(&outputs, &wanted, weights.as_deref());
             }
             Measures::Values(measured) => measured.add(&outputs, &wanted, weights.as_deref()),

@@ -71,14 +71,8 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         true => {
             let written = write(&mut BufWriter::new(std::io::stdout()));
             // A reader that has seen enough, as `head` has, is no failure.
-            let is_closed = |error: &anyhow::Error| {
-                let of_table = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
-                    csv::ErrorKind::Io(error) => Some(error),
-                    _ => None,
-                });
-                let found = of_table.or_else(|| error.downcast_ref::<std::io::Error>());
-                found.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-            };
+            let is_closed =
+                |error: &anyhow::Error| io_error(error).is_some_and(|error| error.kind() == ErrorKind::BrokenPipe);
             match written {
                 Err(error) if is_closed(&error) => return Ok(DONE),
                 written => written.context("cannot write to standard output")?,
@@ -240,6 +234,15 @@ impl Rows<'_> {
     }
 }
 
+/// The error of the operating system, where that is the whole error.
+fn io_error(error: &anyhow::Error) -> Option<&std::io::Error> {
+    let of_table = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
+        csv::ErrorKind::Io(error) => Some(error),
+        _ => None,
+    });
+    of_table.or_else(|| error.downcast_ref::<std::io::Error>())
+}
+
 /// Writes into a file beside `path` and renames it when it is whole.
 pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -249,7 +252,10 @@ pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Sen
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.suffix(".part").tempfile_in(folder).with_context(cannot)?;
-    write(&mut BufWriter::new(file.as_file_mut()))?;
+    write(&mut BufWriter::new(file.as_file_mut())).map_err(|error| match io_error(&error) {
+        Some(_) => error.context(cannot()),
+        None => error,
+    })?;
     file.persist(path).with_context(cannot)?;
     Ok(())
 }

@@ -120,7 +120,10 @@ impl<'a> Told<'a> {
         let metric = |name: &String| {
             let known = Metric::ALL.map(Metric::name).join("`, `");
             let metric: Option<Metric> = serde_json::from_value(Value::String(name.clone())).ok();
-            metric.ok_or_else(|| Misuse(format!("`--metric {name}`: expected one of `{known}`")))
+            let near = paceline::nn::config::nearest(name, Metric::ALL.map(Metric::name));
+            let hint =
+                near.map_or_else(|| format!("expected one of `{known}`"), |near| format!("did you mean `{near}`?"));
+            metric.ok_or_else(|| Misuse(format!("`--metric {name}`: {hint}")))
         };
         Ok(Self {
             arguments,

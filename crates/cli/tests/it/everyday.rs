@@ -503,3 +503,16 @@ fn a_search_compares_like_with_like_and_says_when_it_has_found_nothing() {
     with(&["--overwrite", "--vary", "data.test_share=0.1,0.2"]).refused(2, &["leave the test data alone"]);
     with(&["--overwrite", "--vary", "tune.trials=1,2"]).refused(2, &["`train`"]);
 }
+
+#[test]
+fn a_job_comes_from_standard_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let job = fs::read_to_string(folder.path().join("garden.toml")).expect("a job");
+    let train = ["train", "-", "--epochs", "1", "--events", "none"];
+    crate::paceline::run_with_input(folder.path(), &train, &job).done();
+    assert!(folder.path().join("runs/job/model.safetensors").exists());
+    let broken = job.replace("epochs = 6", "epochs = 0");
+    crate::paceline::run_with_input(folder.path(), &["train", "-"], &broken)
+        .refused(2, &["standard input, line 11: `train.epochs`: expected at least 1, found 0"]);
+}

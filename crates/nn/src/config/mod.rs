@@ -5,7 +5,7 @@
 //! - `network`: the whole network and its defaults.
 //! - `layer`: the kinds of layers with their settings.
 //! - `settings`: what may be set for the network and again for a layer.
-//! - `stack`: networks that are known by a name.
+//! - `stack`: networks that are known by a name. `window`: windows that are written as one number.
 //! - `ending`: the activation and the loss at the end, by the task where they are not stated.
 //! - `table`: reading names or tables. `wording`: what is wrong with them, with suggestions for what is misspelt.
 
@@ -15,6 +15,7 @@ mod network;
 mod settings;
 mod stack;
 mod table;
+mod window;
 mod wording;
 
 pub(crate) use ending::{Assumed, activation_before, gives_probabilities};

@@ -175,6 +175,7 @@ impl NetworkConfig {
         let Value::Object(mut table) = value else {
             return Err(Error::Config { path: String::new(), message: format!("expected a table, found {value}") });
         };
+        table.get_mut("layers").into_iter().for_each(super::window::spread_numbers);
         let stack = table.get("layers").map(stack::spelt_out).transpose()?.flatten();
         if stack.is_some() {
             table.insert("layers".into(), Value::Array(Vec::new()));

@@ -16,7 +16,7 @@ use crate::saved::load;
 use crate::team::feed::Deal;
 use crate::team::{Member, Team};
 use crate::team::{Memory, RESIDUAL};
-use crate::{ClassWeights, Error, Evaluator, Metric, Mode, Normalisers, TrainOptions, Trainer, Worker};
+use crate::{ClassWeights, Error, Evaluator, Measures, Metric, Mode, Normalisers, TrainOptions, Trainer, Worker};
 
 /// Where a run stands when it begins.
 struct Start {
@@ -219,14 +219,18 @@ fn can_be_told(metric: Metric, setting: &'static str, trainer: &Trainer) -> Resu
     let Some(test) = trainer.test.as_ref().filter(|_| trainer.options.evaluate) else { return Ok(()) };
     let targets = &test.shape().targets;
     let evaluator = Evaluator::new(targets, &trainer.network, trainer.options.thresholds());
-    let expected = match evaluator.map(|evaluator| metric.is_told_of(&evaluator.scores())) {
-        None | Some(true) => return Ok(()),
-        Some(_) if matches!(targets, TargetShape::Classes { .. }) => {
+    let Some(scores) = evaluator.map(Evaluator::scores) else { return Ok(()) };
+    let expected = match metric.is_told_of(&scores) {
+        true => return Ok(()),
+        _ if matches!(targets, TargetShape::Classes { .. }) => {
             "`score`, `accuracy`, `precision`, `recall`, `f1`, `mcc` or `auc` where classes are learned"
         }
-        Some(_) if trainer.network.outputs().count() > 1 => "`score`, or what is told of its first end",
-        Some(_) if trainer.network.wants_targets() => "`score`, `mse`, `mae`, `rmse` or `r2` where numbers are learned",
-        Some(_) => "`score` for what is judged by itself",
+        _ if matches!(scores.measures, Measures::Classes(_)) => {
+            "`score`, `accuracy`, `precision`, `recall`, `f1` or `mcc` where each step or each of several ends has a class"
+        }
+        _ if trainer.network.outputs().count() > 1 => "`score`, or a figure of its first end",
+        _ if trainer.network.wants_targets() => "`score`, `mse`, `mae`, `rmse` or `r2` where numbers are learned",
+        _ => "`score` for a network without targets",
     };
     Err(Error::BadSetting { setting, expected, found: format!("`{}`", metric.name()) })
 }
