@@ -17,6 +17,7 @@ pub(crate) enum Kind<'a> {
     /// A table whose first line is this one.
     Csv(&'a str),
     /// A Parquet file that this program has written.
+    #[cfg(feature = "shards")]
     Parquet,
 }
 
@@ -38,6 +39,7 @@ impl Kind<'_> {
             Self::Svg => head.starts_with(b"<svg") && has_mark(&head),
             Self::Png => head.starts_with(b"\x89PNG") && has_mark(&head),
             Self::Csv(header) => head.starts_with(header.as_bytes()) && head.get(header.len()) == Some(&b'\n'),
+            #[cfg(feature = "shards")]
             Self::Parquet => head.starts_with(b"PAR1") && has_mark(&tail),
         })
     }
@@ -45,7 +47,9 @@ impl Kind<'_> {
 
 /// Fails if a file is there that an earlier run of the same command has not written, unless it may be overwritten.
 pub(crate) fn expect_free_file(option: &str, path: &Path, kind: Kind<'_>, overwrite: bool) -> Result<()> {
-    if overwrite || !path.exists() || kind.is_of(path).unwrap_or(false) {
+    // A pipe or a terminal has nothing to lose.
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    if overwrite || !is_file || kind.is_of(path).unwrap_or(false) {
         return Ok(());
     }
     let message = format!(

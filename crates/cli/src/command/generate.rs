@@ -11,12 +11,13 @@ pub(crate) fn run(arguments: &arguments::Generate) -> Result<Exit> {
     let saved = SavedModel::load(model)?;
     let options = GenerateOptions { begin: text.clone(), length: *length, temperature: *temperature, seed: *seed };
     let mut out = std::io::stdout().lock();
-    let mut written = write!(out, "{text}");
+    let (mut begin, mut written) = (Some(text), Ok(()));
     saved.generate(&options, |character| {
         if written.is_ok() {
-            written = write!(out, "{character}").and_then(|()| out.flush());
+            let begin = begin.take().map_or("", String::as_str);
+            written = write!(out, "{begin}{character}").and_then(|()| out.flush());
         }
     })?;
-    written.and_then(|()| writeln!(out))?;
+    written.and_then(|()| writeln!(out, "{}", begin.map_or("", String::as_str)))?;
     Ok(DONE)
 }
