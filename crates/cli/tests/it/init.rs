@@ -30,7 +30,7 @@ fn a_messy_table_becomes_a_job_that_trains_evaluates_and_predicts() {
         "# `order_id` is another number in every row, as keys are: left out.",
         "# `price` holds numbers such as `$0` that cannot be read as numbers: left out.",
         "# `shop` has one value only: left out.",
-        "# Missing values become the mean of their column: `age` (23), `city` (66).",
+        "# A missing number becomes the mean of its column, a missing text none of the categories: `age` (23), `city` (66).",
         "stratified = true",
     ] {
         assert!(job.contains(part), "`{part}` is not in {job}");
