@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use paceline_train::Holds;
+
 use crate::coordination::CoordinationError;
 use crate::transport::TransportError;
 use crate::trust::TrustError;
@@ -30,6 +32,14 @@ impl ClusterError {
 /// What can go wrong in a run on many machines.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
+    /// A folder with something else than a run on many machines.
+    #[error("`{}` holds {} already: `--output` chooses another folder, `--restart` replaces it", path.display(), holds.noun())]
+    FolderHolds {
+        /// The folder.
+        path: PathBuf,
+        /// What is there.
+        holds: Holds,
+    },
     /// The job, the data or the network.
     #[error(transparent)]
     Train(#[from] paceline_train::Error),

@@ -95,7 +95,7 @@ fn a_run_of_one_process_is_not_replaced_by_a_master() {
     let folder = tempfile::tempdir().expect("a folder");
     run(folder.path(), &["train", "--output", "run", "--set", "train.epochs=1", "--events", "none"]).done();
     let model = fs::read(folder.path().join("run/model.safetensors")).expect("a model");
-    run(folder.path(), &["master", "--output", "run"]).refused(1, &["run/", ".safetensors", "--restart"]);
+    run(folder.path(), &["master", "--output", "run"]).refused(1, &["`run` holds a run already", "--restart"]);
     assert_eq!(fs::read(folder.path().join("run/model.safetensors")).expect("a model"), model);
 }
 

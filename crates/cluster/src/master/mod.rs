@@ -35,7 +35,7 @@ use paceline_data::OpenOptions;
 use paceline_exchange::rounds::message::DataProof;
 use paceline_exchange::rounds::{MasterOptions, MemberOptions, Schedule, StragglerLimit};
 use paceline_nn::{ModelFile, Registry};
-use paceline_train::{Event, Job, Journal, Scores, Stop, Take, Trainer};
+use paceline_train::{Event, Holds, Job, Journal, Scores, Stop, Take, Trainer};
 
 use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
@@ -125,6 +125,12 @@ pub fn run_master(
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
+    // A coordinator elsewhere knows whose run it is; a folder tells by its record.
+    if let (None, false, Some(holds)) = (&options.coordinator, options.restarts, Holds::of(&options.output))
+        && holds != Holds::MasterRun
+    {
+        return Err(ClusterError::FolderHolds { path: options.output.clone(), holds });
+    }
     let mut job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
     job.registry = options.registry.clone();
     let phases = job.phases();

@@ -107,20 +107,20 @@ impl Holds {
         }
     }
 
-    /// In words, with remedies.
-    pub(crate) fn sentence(self) -> &'static str {
+    /// In words.
+    pub fn noun(self) -> &'static str {
         match self {
-            Self::Run => {
-                "a run already: `--resume` goes on with it, `--overwrite` replaces it, `--output` chooses another folder"
-            }
-            Self::MasterRun => {
-                "a run of `paceline master` already: `--output` chooses another folder, `--overwrite` replaces it"
-            }
-            Self::Search => {
-                "a search of `paceline tune` already: `--output` chooses another folder, `--overwrite` replaces it"
-            }
-            Self::Folds => "a cross-validation already: `--output` chooses another folder, `--overwrite` replaces it",
+            Self::Run => "a run",
+            Self::MasterRun => "a run of `paceline master`",
+            Self::Search => "a search of `paceline tune`",
+            Self::Folds => "a cross-validation",
         }
+    }
+
+    /// In words, with remedies.
+    pub(crate) fn sentence(self) -> String {
+        let resume = if self == Self::Run { "`--resume` goes on with it, " } else { "" };
+        format!("{} already: {resume}`--output` chooses another folder, `--overwrite` replaces it", self.noun())
     }
 }
 
