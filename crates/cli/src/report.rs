@@ -184,6 +184,14 @@ fn epoch_of(epoch: u64, epochs: u64) -> String {
     if epoch <= epochs { format!("epoch {epoch}/{epochs}") } else { format!("epoch {epoch}") }
 }
 
+/// Four digits behind the point, or a power of ten where those would not tell, or not fit.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || !size.is_finite() || (1e-3..1e6).contains(&size) => format!("{value:.4}"),
+        _ => format!("{value:.4e}"),
+    }
+}
+
 /// A number with its noun: `1 epoch`, `2 epochs`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
@@ -199,7 +207,7 @@ fn line(event: &Event, epochs: u64) -> String {
         }
         Event::Evaluation { epoch, scores } => {
             let told = |measures: &Measures| match measures {
-                Measures::Values(values) => values.average().rmse.map(|r| format!("RMSE {r:.4}")),
+                Measures::Values(values) => values.average().rmse.map(|r| format!("RMSE {}", short(r))),
                 Measures::Classes(classes) => Some(format!("accuracy {:.4}", classes.accuracy())),
                 Measures::Nothing => None,
             };
@@ -210,7 +218,7 @@ fn line(event: &Event, epochs: u64) -> String {
                 more = scores.outputs.iter().filter_map(of_each).collect();
             }
             let more: String = more.iter().map(|told| format!(", {told}")).collect();
-            format!("{}: test loss {:.4}{more}", epoch_of(*epoch, epochs), scores.score())
+            format!("{}: test loss {}{more}", epoch_of(*epoch, epochs), short(scores.score()))
         }
         Event::Phase { phase, of, layer } => match layer {
             Some(layer) => format!("phase {phase} of {of}: layer `{layer}` learns what goes into it"),

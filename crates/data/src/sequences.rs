@@ -111,24 +111,37 @@ struct Sequence {
     group: u32,
 }
 
-impl Sequence {
-    /// Sorts steps by their order cells: as numbers if all are, else as texts, such as dates of ISO 8601.
-    fn sort(&mut self, width: usize) {
-        if self.order.is_empty() {
-            return;
+/// The kind of the cells that steps are sorted by, the same for the whole table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OrderKind {
+    Integer,
+    Number,
+    /// Texts, such as dates of ISO 8601.
+    Text,
+}
+
+impl OrderKind {
+    /// The narrowest kind that all cells have; none for a cell without a value.
+    fn of(text: &str) -> Option<Self> {
+        match Cell::of(text) {
+            Cell::Missing => None,
+            Cell::Number(_) if text.parse::<i64>().is_ok() => Some(Self::Integer),
+            Cell::Number(_) => Some(Self::Number),
+            Cell::Text(_) => Some(Self::Text),
         }
-        let numbers: Option<Vec<f64>> = self
-            .order
-            .iter()
-            .map(|text| match Cell::of(text) {
-                Cell::Number(number) => Some(number),
-                _ => None,
-            })
-            .collect();
+    }
+}
+
+impl Sequence {
+    /// Sorts steps by their order cells.
+    fn sort(&mut self, kind: OrderKind, width: usize) {
         let mut places: Vec<usize> = (0..self.order.len()).collect();
-        match numbers {
-            Some(numbers) => places.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b])),
-            None => places.sort_by(|a, b| self.order[*a].cmp(&self.order[*b])),
+        let integer = |at: usize| self.order[at].parse::<i64>().unwrap_or_default();
+        let number = |at: usize| self.order[at].parse::<f64>().unwrap_or_default();
+        match kind {
+            OrderKind::Integer => places.sort_by_key(|at| integer(*at)),
+            OrderKind::Number => places.sort_by(|a, b| number(*a).total_cmp(&number(*b))),
+            OrderKind::Text => places.sort_by(|a, b| self.order[*a].cmp(&self.order[*b])),
         }
         let step = |at: &usize| self.features[at * width..(at + 1) * width].to_vec();
         self.features = places.iter().flat_map(step).collect();
@@ -233,7 +246,10 @@ impl Origin {
         if sequences.is_empty() {
             return Err(Error::OnlyHeader { path: rows.path.clone() });
         }
-        sequences.iter_mut().for_each(|sequence| sequence.sort(features));
+        if let Some(name) = &options.order {
+            let kind = order_kind(&rows, name, &sequences)?;
+            sequences.iter_mut().for_each(|sequence| sequence.sort(kind, features));
+        }
         let longest = sequences.iter().map(|sequence| sequence.features.len() / features).max().unwrap_or(0);
         let steps = options.steps.unwrap_or(longest);
         if longest > steps {
@@ -366,6 +382,29 @@ impl Origin {
         let shape = TargetShape::Values { names: (1..=steps).map(|step| format!("{column}.{step}")).collect() };
         Ok((Targets::Values { width: steps, values }, shape, target))
     }
+}
+
+/// The kind of the column `order`. Fails on a cell without a value, and where numbers and texts stand side by side.
+fn order_kind(rows: &Rows, name: &str, sequences: &[Sequence]) -> Result<OrderKind, Error> {
+    let mut found: Option<OrderKind> = None;
+    for (text, offset) in sequences.iter().flat_map(|sequence| sequence.order.iter().zip(&sequence.offsets)) {
+        let wrong = |expected| Error::BadCell {
+            path: rows.path.clone(),
+            line: rows.line_at(*offset),
+            column: name.to_owned(),
+            expected,
+            found: text.clone(),
+        };
+        let kind = OrderKind::of(text).ok_or_else(|| wrong("value to sort steps by"))?;
+        found = Some(match (found, kind) {
+            (None, kind) => kind,
+            (Some(known), kind) if known == kind => kind,
+            (Some(OrderKind::Integer | OrderKind::Number), OrderKind::Integer | OrderKind::Number) => OrderKind::Number,
+            (Some(OrderKind::Text), _) => return Err(wrong("text to sort steps by, as before")),
+            (Some(_), _) => return Err(wrong("number to sort steps by, as before")),
+        });
+    }
+    Ok(found.unwrap_or(OrderKind::Text))
 }
 
 impl Source for Sequences {

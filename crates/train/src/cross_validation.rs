@@ -180,9 +180,9 @@ impl CrossValidation {
         for start in (0..examples).step_by(AT_A_TIME) {
             let places: Vec<u64> = (start..examples.min(start + AT_A_TIME as u64)).collect();
             source.read(&places, &mut batch)?;
-            for (row, (place, index)) in places.iter().zip(&batch.indices).enumerate() {
+            for (row, index) in batch.indices.iter().enumerate() {
                 let Some((fold, outputs)) = self.told.rows.get(index) else { continue };
-                let mut cells = vec![(place + 1).to_string(), fold.to_string()];
+                let mut cells = vec![(index + 1).to_string(), fold.to_string()];
                 match (&batch.targets, targets) {
                     (Targets::Classes(classes), TargetShape::Classes { names }) => {
                         cells.push(names[classes[row] as usize].clone());

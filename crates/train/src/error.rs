@@ -99,6 +99,12 @@ pub enum Error {
         /// Bytes that there are.
         available: u64,
     },
+    /// A file that a run reads, in the place of one that it would write.
+    #[error("`{}` is read by this run, and would be written or removed by it: choose another folder with `--output`", path.display())]
+    InputInTheWay {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file that a run would write, and that no run has written.
     #[error("`{}` is in the way: a run would write it, and no run has; `--output` chooses another folder, `--overwrite` replaces the file", path.display())]
     FileInTheWay {

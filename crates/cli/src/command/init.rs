@@ -31,6 +31,11 @@ pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
     let label = label_of(&columns, label.as_deref(), data)?;
     let name = Path::new(data).file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned());
     let output = output.clone().unwrap_or_else(|| format!("{name}.toml").into());
+    let table = spec.split_once(':').map_or(spec.as_str(), |(_, path)| path).split('?').next().unwrap_or_default();
+    if same_file::is_same_file(table, &output).unwrap_or(false) {
+        let message = format!("`--output {}` is the table that is read: choose another name", output.display());
+        return Err(Misuse(message).into());
+    }
     if output.exists() && !overwrite {
         let message = format!(
             "`{}` is there already: choose another name with `--output`, or add `--overwrite`",
@@ -46,6 +51,16 @@ pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
 
 /// The source of a file by its name, or the source as it was given.
 fn specification(data: &str) -> Result<String> {
+    if data == "-" || data.ends_with(":-") {
+        bail!(Misuse(
+            "a job cannot be written for standard input, which is gone when the job is trained: name a file".into()
+        ));
+    }
+    if !data.contains(':') && data.contains('?') {
+        bail!(Misuse(format!(
+            "`{data}`: a source cannot be a file with `?` in its name, which begins its options: rename it"
+        )));
+    }
     if data.starts_with("csv:") || data.starts_with("jsonl:") {
         return Ok(data.to_owned());
     }
@@ -72,9 +87,19 @@ fn label_of(columns: &[ColumnSurvey], wanted: Option<&str>, data: &str) -> Resul
     }
 }
 
-/// A value within a specification.
-fn encoded(value: &str) -> String {
-    value.replace('%', "%25").replace('&', "%26").replace(',', "%2C")
+/// A column within a specification: by its name, or by its place where the name has a comma, which separates names.
+fn column_of(columns: &[ColumnSurvey], at: usize) -> String {
+    let name = &columns[at].name;
+    match name.contains(',') {
+        true => at.to_string(),
+        false => name.replace('%', "%25").replace('&', "%26"),
+    }
+}
+
+/// True for an element of a list in lines of JSON, `key.3`: the list is taken or left as a whole.
+fn is_element(spec: &str, name: &str) -> bool {
+    let place = name.rsplit_once('.').map(|(_, place)| place);
+    spec.starts_with("jsonl:") && place.is_some_and(|place| place.parse::<usize>().is_ok())
 }
 
 /// The job file, with a comment for each guess.
@@ -89,9 +114,16 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         .into());
     }
     let is_classes = target.is_text() || target.is_countable && target.distinct <= MOST_CLASSES;
+    if is_element(spec, &target.name) {
+        return Err(Misuse(format!(
+            "`{}` is an element of a list: name the column to learn with `--label`",
+            target.name
+        ))
+        .into());
+    }
     let features = || columns.iter().enumerate().filter(|(at, _)| *at != label).map(|(_, column)| column);
     let (mut dropped, mut comments): (Vec<&str>, String) = (Vec::new(), String::new());
-    for column in features() {
+    for column in features().filter(|column| !is_element(spec, &column.name)) {
         let values = column.numbers + column.texts;
         // Another whole number in every row of a column that is called so is a key.
         let name = column.name.to_lowercase();
@@ -112,12 +144,19 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
     let lacking: Vec<String> =
         features().filter(lacks).map(|column| format!("`{}` ({})", column.name, column.missing)).collect();
     let between = if spec.contains('?') { '&' } else { '?' };
-    let mut source = format!("{spec}{between}label={}", encoded(&target.name));
+    let mut source = format!("{spec}{between}label={}", column_of(columns, label));
     if !is_classes {
         source += "&task=regression";
     }
     if !dropped.is_empty() {
-        source += &format!("&drop={}", dropped.iter().map(|name| encoded(name)).collect::<Vec<_>>().join(","));
+        source += &format!(
+            "&drop={}",
+            (0..columns.len())
+                .filter(|at| dropped.contains(&columns[*at].name.as_str()))
+                .map(|at| column_of(columns, at))
+                .collect::<Vec<_>>()
+                .join(",")
+        );
     }
     if target.missing > 0 {
         source += "&missing=drop";

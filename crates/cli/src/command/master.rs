@@ -70,6 +70,9 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         // Those of the run that is replaced.
         STATISTICS.iter().for_each(|name| drop(std::fs::remove_file(output.join(name))));
     }
+    let read: Vec<&Path> = arguments.job.iter().chain(&arguments.from).map(|path| path.as_path()).collect();
+    let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
+    job.expect_inputs_safe(&output, &read, &options.open)?;
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());

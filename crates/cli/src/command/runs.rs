@@ -83,6 +83,12 @@ pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
         sort_by(&mut runs, by)?;
     }
     if let Some(path) = svg {
+        let own = [MODEL, CHECKPOINT, TRIALS, FOLDS, "epochs.csv", "log.jsonl", "best.safetensors"];
+        let folder = path.parent().unwrap_or(Path::new("."));
+        if path.exists() && own.iter().any(|name| path.ends_with(name)) && read(folder)?.is_some() {
+            let message = format!("`--svg {}` is a file of a run: choose another name", path.display());
+            return Err(Misuse(message).into());
+        }
         expect_free_file("--svg", path, Kind::Svg, *overwrite)?;
         let metrics: Vec<Vec<&str>> = runs.iter().map(|run| run.metrics.iter().map(String::as_str).collect()).collect();
         let drawn: Vec<(&str, &[&str], &[Row])> =

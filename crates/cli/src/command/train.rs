@@ -52,6 +52,8 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         (false, true) => IfFound::Overwrite,
         (false, false) => IfFound::Refuse,
     };
+    let read: Vec<&Path> = arguments.job.iter().chain(&arguments.from).map(|path| path.as_path()).collect();
+    job.expect_inputs_safe(&output, &read, &open_options(&arguments.cache, quiet))?;
     if let Some(folds) = arguments.cv {
         let folds = folds as usize;
         return cross_validate(arguments, &job, folds, (&output, found), &interrupt, reporter);
@@ -99,6 +101,11 @@ fn cross_validate(
     interrupt: &Interrupt,
     reporter: &mut Reporter,
 ) -> Result<Exit> {
+    if job.options.early_stopping.is_some_and(|stopping| stopping.save_best) {
+        let message = "with `early_stopping` the epoch of each fold is chosen on the fold itself, so that the figures are too good: leave it out \
+                       for figures of new data";
+        reporter.tell(&Event::Note { message: message.into() });
+    }
     let options = open_options(&arguments.cache, arguments.events != Events::Auto);
     let stop = Stop::default();
     interrupt.stops(stop.clone());

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use paceline::train::{Choice, DIGITS_JOB, Error, IfFound, Method, Metric, Stop, TuneConfig, Tuning};
+use paceline::train::{Choice, DIGITS_JOB, Error, IfFound, Job, Method, Metric, Stop, TuneConfig, Tuning};
 use serde_json::{Value, json};
 
 use super::{open_options, say};
@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
         return Err(Misuse(format!("`--vary {twice}=…` is there twice: name all its values in one")).into());
     }
     let options = open_options(&arguments.cache, arguments.events != Events::Auto);
+    let read: Vec<&Path> = arguments.job.iter().map(|path| path.as_path()).collect();
+    Job::from_text(&text, is_json, &name, &format!("`{name}`"), &arguments.settings)?
+        .expect_inputs_safe(&output, &read, &options)?;
     let tuning = Tuning::new((&text, is_json, &name), &arguments.settings, |config| told.over(config), options)?;
     let interrupt = Interrupt::install();
     let stop = Stop::default();

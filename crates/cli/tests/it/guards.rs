@@ -44,6 +44,10 @@ fn a_picture_replaces_pictures_of_its_kind_and_nothing_else() {
         run(at, &["model", "show", model, "--svg", "net.svg", "--filters", "net.png"]).done();
         run(at, &["runs", "run", "--svg", "runs.svg"]).done();
     }
+    for name in ["model.safetensors", "log.jsonl", "epochs.csv"] {
+        let svg = format!("run/{name}");
+        refused(at, &["runs", "run", "--svg", &svg, "--overwrite"], &["is a file of a run"]);
+    }
     run(at, &["runs", "run", "--svg", "notes.svg", "--overwrite"]).done();
     assert!(!fs::read_to_string(at.join("notes.svg")).expect("a file").contains("my own"));
 }
@@ -124,4 +128,48 @@ fn a_network_that_memory_cannot_hold_is_refused_with_both_figures() {
         let huge = ["train", "--set", "network.layers.2.dense.units=100000000", "--events", "none"];
         refused(folder.path(), &[&huge[..], more].concat(), &["needs at least", "GiB are available", "--force"]);
     }
+}
+
+#[test]
+fn nothing_that_a_command_reads_is_written_or_removed_even_when_it_may_overwrite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let table: String = (0..40).map(|row| format!("{row},{}\n", ["x", "y"][row % 2])).collect();
+    for name in ["epochs.csv", "out-of-fold.csv", "fold-1/d.csv"] {
+        let path = at.join("mine").join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, format!("a,label\n{table}")).expect("written");
+    }
+    fs::write(at.join("mine/fold-1/log.jsonl"), "{}\n").expect("written");
+    fs::write(at.join("mine/log.jsonl"), "{}\n").expect("written");
+    for name in ["epochs.csv", "out-of-fold.csv", "fold-1/d.csv"] {
+        let job = format!(
+            "[data]\ntrain = \"csv:mine/{name}?label=label\"\ntest_share = 0.2\n[network]\ninput = \"auto\"\nlayers = [{{ output = {{ units = 2 }} }}]\n"
+        );
+        fs::write(at.join("job.toml"), job).expect("written");
+        let into = ["--output", "mine", "--overwrite", "--events", "none"];
+        for command in [&["train", "job.toml"][..], &["train", "job.toml", "--cv", "2"], &["tune", "job.toml"]] {
+            refused(at, &[command, &into].concat(), &["is read by this run", "--output"]);
+        }
+        refused(
+            at,
+            &["master", "job.toml", "--output", "mine", "--restart", "--events", "none"],
+            &["is read by this run"],
+        );
+    }
+    fs::rename(at.join("job.toml"), at.join("mine/best.toml")).expect("moved");
+    refused(
+        at,
+        &["tune", "mine/best.toml", "--output", "mine", "--overwrite", "--events", "none"],
+        &["best.toml` is read"],
+    );
+    refused(
+        at,
+        &["init", "mine/epochs.csv", "--output", "mine/epochs.csv", "--overwrite"],
+        &["is the table that is read"],
+    );
+    refused(at, &["master", "--output", "mine", "--events", "none"], &["`mine` holds"]);
+    let own = tempfile::tempdir().expect("a folder");
+    fs::write(own.path().join("epochs.csv"), "mine").expect("written");
+    refused(own.path(), &["master", "--output", ".", "--events", "none"], &["epochs.csv` is in the way"]);
 }

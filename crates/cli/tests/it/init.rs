@@ -57,3 +57,18 @@ fn a_messy_table_becomes_a_job_that_trains_evaluates_and_predicts() {
         assert!(shown.contains(part), "`{part}` is not in {shown}");
     }
 }
+
+#[test]
+fn names_with_commas_and_lists_of_json_become_jobs_that_train() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let rows: String = (0..60).map(|row| format!("{row},7,{},{}\n", row % 5, ["x", "y"][row % 2])).collect();
+    fs::write(at.join("t.csv"), format!("\"id,1\",\"c&d %\",z,\"the, label\"\n{rows}")).expect("written");
+    run(at, &["init", "t.csv"]).done();
+    run(at, &["train", "t.toml", "--epochs", "1"]).done();
+    let line =
+        |row: usize| format!("{{\"a\": {row}, \"p\": [{}, 5], \"label\": \"{}\"}}\n", row % 3, ["x", "y"][row % 2]);
+    fs::write(at.join("l.jsonl"), (0..60).map(line).collect::<String>()).expect("written");
+    run(at, &["init", "l.jsonl"]).done();
+    run(at, &["train", "l.toml", "--epochs", "1"]).done();
+}

@@ -126,10 +126,12 @@ pub fn run_master(
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
     // A coordinator elsewhere knows whose run it is; a folder tells by its record.
-    if let (None, false, Some(holds)) = (&options.coordinator, options.restarts, Holds::of(&options.output))
-        && holds != Holds::MasterRun
-    {
-        return Err(ClusterError::FolderHolds { path: options.output.clone(), holds });
+    if options.coordinator.is_none() && !options.restarts {
+        match Holds::of(&options.output) {
+            Some(Holds::MasterRun) => {}
+            Some(holds) => return Err(ClusterError::FolderHolds { path: options.output.clone(), holds }),
+            None => paceline_train::expect_free(&options.output)?,
+        }
     }
     let mut job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
     job.registry = options.registry.clone();

@@ -4,9 +4,11 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use paceline_data::{OpenOptions, reads};
+
 use crate::run::checkpoint::Checkpoints;
 use crate::run::journal::{self, LOG};
+use crate::{Error, Job};
 
 const LOCK: &str = ".lock";
 
@@ -147,6 +149,41 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(is_part).collect()
+}
+
+/// The files of a folder that a run would write or remove.
+fn at_stake(folder: &Path) -> Vec<PathBuf> {
+    let own = [super::MODEL, TRIALS, FOLDS, RECORD, TERM];
+    let names = journal::FILES.into_iter().chain(OF_SEARCH).chain(OF_FOLDS).chain(OF_MASTERS).chain(own);
+    let mut files: Vec<PathBuf> = names.map(|name| folder.join(name)).filter(|path| path.is_file()).collect();
+    files.extend(Checkpoints::all_in(folder));
+    let mut folders = parts(folder);
+    while let Some(part) = folders.pop() {
+        for entry in std::fs::read_dir(part).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
+impl Job {
+    /// Fails if a run in this folder would write or remove a file that it reads: its data, or one of these.
+    pub fn expect_inputs_safe(&self, folder: &Path, others: &[&Path], options: &OpenOptions) -> Result<(), Error> {
+        let specs = || [Some(&self.data.train), self.data.test.as_ref()].into_iter().flatten();
+        for path in at_stake(folder) {
+            let is_other = |other: &&&Path| std::fs::canonicalize(other).ok() == std::fs::canonicalize(&path).ok();
+            if let Some(other) = others.iter().find(is_other) {
+                return Err(Error::InputInTheWay { path: other.to_path_buf() });
+            }
+            for spec in specs() {
+                if let Some(path) = reads(spec, options, &path)? {
+                    return Err(Error::InputInTheWay { path });
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Removes what is left of a run, or of folds or trials, that is overwritten, but for its model, which stays until there is another.
