@@ -53,7 +53,9 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         (false, false) => IfFound::Refuse,
     };
     let read: Vec<&Path> = arguments.job.iter().chain(&arguments.from).map(|path| path.as_path()).collect();
-    job.expect_inputs_safe(&output, &read, &open_options(&arguments.cache, quiet))?;
+    if !arguments.resume {
+        job.expect_inputs_safe(&output, &read, &open_options(&arguments.cache, quiet))?;
+    }
     if let Some(folds) = arguments.cv {
         let folds = folds as usize;
         return cross_validate(arguments, &job, folds, (&output, found), &interrupt, reporter);

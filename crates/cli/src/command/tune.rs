@@ -39,8 +39,10 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     }
     let options = open_options(&arguments.cache, arguments.events != Events::Auto);
     let read: Vec<&Path> = arguments.job.iter().map(|path| path.as_path()).collect();
-    Job::from_text(&text, is_json, &name, &format!("`{name}`"), &arguments.settings)?
-        .expect_inputs_safe(&output, &read, &options)?;
+    if !arguments.resume {
+        let job = Job::from_text(&text, is_json, &name, &format!("`{name}`"), &arguments.settings)?;
+        job.expect_inputs_safe(&output, &read, &options)?;
+    }
     let tuning = Tuning::new((&text, is_json, &name), &arguments.settings, |config| told.over(config), options)?;
     let interrupt = Interrupt::install();
     let stop = Stop::default();
