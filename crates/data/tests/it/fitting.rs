@@ -134,16 +134,26 @@ fn columns_of_sequences_are_matched_by_name() {
 #[test]
 fn steps_are_sorted_by_the_column_that_orders_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(
-        folder.path(),
-        "t.csv",
-        "id,t,x,kind\np,10,3,late\np,9,2,early\nq,2024-02-01,5,b\nq,2024-01-31,4,a\np,1,1,first\n",
-    );
-    let source = opened(folder.path(), "sequences:t.csv?id=id&order=t&label=kind");
-    let batch = all(&*source);
-    assert_eq!(batch.features[..5], [1.0, 2.0, 3.0, 4.0, 5.0]);
-    assert!(batch.features[5].is_nan());
-    assert_eq!(batch.targets, Targets::Classes(vec![1, 0]), "the labels of the last steps: `late` and `b`");
+    let spec = "sequences:t.csv?id=id&order=t&label=kind&columns=x";
+    for [first, second, third] in [
+        ["9", "10", "11"],
+        ["1700000000000000001", "1700000000000000002", "1700000000000000003"],
+        ["-1.5", "-1", "2e1"],
+        ["2024-01-31", "2024-02-01", "2024-02-10"],
+    ] {
+        let rows = format!("p,{third},3,late\np,{first},1,early\nq,{second},5,b\nq,{first},4,a\np,{second},2,first\n");
+        write(folder.path(), "t.csv", &format!("id,t,x,kind\n{rows}"));
+        let batch = all(&*opened(folder.path(), spec));
+        assert_eq!(batch.features[..5], [1.0, 2.0, 3.0, 4.0, 5.0], "{first}");
+        assert!(batch.features[5].is_nan());
+        assert_eq!(batch.targets, Targets::Classes(vec![1, 0]), "the labels of the last steps: `late` and `b`");
+    }
+    let cases = [("", "expected a value to sort steps by"), ("soon", "expected a number to sort steps by, as before")];
+    for (cell, expected) in cases {
+        write(folder.path(), "t.csv", &format!("id,t,x,kind\np,1,3,a\nq,2,3,b\np,{cell},1,a\n"));
+        let error = open(spec, &in_folder(folder.path())).err().expect(expected).to_string();
+        assert!(error.contains("column `t`") && error.contains(expected), "{error}");
+    }
 }
 
 #[test]

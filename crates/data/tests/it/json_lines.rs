@@ -122,11 +122,11 @@ fn what_cannot_be_taken_is_named_by_file_line_and_key() {
     for (text, query, part) in [
         ("", "", "is empty: expected a JSON object on every line"),
         ("\n \n", "", "is empty"),
-        ("{\"x\": 1}\n\n{\"x\": 1,}\n", "", "line 3 is no JSON object that can be taken: trailing comma at column 9"),
+        ("{\"x\": 1}\n\n{\"x\": 1,}\n", "", "line 3 cannot be read as a JSON object: trailing comma at column 9"),
         (
             "{\"x\": 1}\n3\n",
             "",
-            "line 2 is no JSON object that can be taken: invalid type: integer `3`, expected a JSON object",
+            "line 2 cannot be read as a JSON object: invalid type: integer `3`, expected a JSON object",
         ),
         ("{\"x\": 1, \"x\": 2}\n", "", "it has the key `x` twice"),
         (

@@ -154,5 +154,5 @@ fn what_makes_no_sense_is_refused_with_its_range() {
     let settings = ["train.plateau.patience=1".to_owned()];
     let job = Job::digits(&settings).expect("a job");
     let error = job.cluster_trainer(None, &OpenOptions::default()).err().expect("refused");
-    assert!(matches!(&error, Error::BadSetting { setting: "train.plateau", .. }), "{error}");
+    assert!(matches!(&error, Error::Unsuitable { setting: "train.plateau", .. }), "{error}");
 }
