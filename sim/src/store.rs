@@ -64,7 +64,7 @@ impl World {
             Operation::Export { state, .. } => {
                 let exported = Exported { path: "model".into(), digest: String::new(), scores: None, kept: None };
                 let model = Box::new(Written::Model(read_state(&state).ok()));
-                self.after(delay, pid, Happening::Written(model, Answer::Exported(Ok(exported))));
+                self.after(delay, pid, Happening::Written(model, Answer::Exported(Ok(Box::new(exported)))));
             }
         }
     }

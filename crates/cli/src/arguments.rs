@@ -18,7 +18,7 @@ pub(crate) enum Command {
     Train(Train),
     /// Find a better job: train variants of one, several at a time, and compare them
     Tune(Tune),
-    /// List the runs of a folder with their figures, or compare two of them
+    /// List the runs of a folder with their figures, or compare some of them
     Runs(Runs),
     /// Judge a model on data with targets
     Evaluate(Evaluate),
@@ -131,7 +131,7 @@ pub(crate) struct Train {
 
 #[derive(Args)]
 pub(crate) struct Tune {
-    /// The job file (TOML or JSON); without one, the built-in digits job
+    /// The job file (TOML or JSON), or `-` for one on standard input; without one, the built-in digits job
     pub job: Option<PathBuf>,
     /// What a key may be: `KEY=16,32,64`, `KEY=log:1e-4..0.1`, `KEY=uniform:0..0.5` or `KEY=whole:8..128`; may be given again
     /// [default: that of the job's table `tune`, or the learning rate, the batch and l2]
@@ -164,11 +164,20 @@ pub(crate) struct Tune {
     /// Replace the search that is in the output folder
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,
+    /// Train although trials need more memory than there is
+    #[arg(long)]
+    pub force: bool,
     /// What to show: lines and a table, JSON lines on standard output, or nothing
     #[arg(long, default_value = "auto")]
     pub events: Events,
     #[command(flatten)]
     pub cache: Cache,
+}
+
+/// A probability, strictly between 0 and 1.
+fn probability(text: &str) -> Result<f32, String> {
+    let found = text.parse().ok().filter(|p| *p > 0.0 && *p < 1.0);
+    found.ok_or_else(|| "expected a probability between 0 and 1, such as 0.3".into())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -192,7 +201,10 @@ pub(crate) struct Runs {
     /// Draw the curves of all that are shown into this file (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Replace the file of `--svg`, whatever it holds
+    /// Write a report of all that are shown: figures, curves, confusion matrices and settings, in one page (HTML)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace the file of `--svg` or `--html`, whatever it holds
     #[arg(long)]
     pub overwrite: bool,
     /// Print them as JSON
@@ -202,7 +214,7 @@ pub(crate) struct Runs {
 
 #[derive(Args)]
 pub(crate) struct Master {
-    /// The job file (TOML or JSON); without one, the built-in digits job
+    /// The job file (TOML or JSON), or `-` for one on standard input; without one, the built-in digits job
     pub job: Option<PathBuf>,
     /// Where workers connect to: HOST:PORT, HOST:FROM-TO for the first free port, or port 0 for any
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
@@ -397,6 +409,16 @@ pub(crate) struct Evaluate {
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
+    /// Predict the second of two classes from this probability on [default: where it is the more probable one]
+    #[arg(long, value_name = "P", value_parser = probability)]
+    pub threshold: Option<f32>,
+    /// Compare probabilities with frequencies: a table of the predictions by their probability
+    #[arg(long)]
+    pub calibration: bool,
+    /// Show how much worse the model gets when the values of a column are dealt to other rows, so often for every column
+    #[arg(long, value_name = "REPEATS", num_args = 0..=1, require_equals = true, default_missing_value = "5",
+        value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["join", "listen"])]
+    pub importance: Option<u32>,
     /// Approximate the AUC by so many thresholds, in bounded memory [default: exact, from the scores of all examples]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub auc_thresholds: Option<u32>,
@@ -460,6 +482,9 @@ pub(crate) struct Predict {
     /// Begin every row with its number in the data, from 1
     #[arg(long)]
     pub ids: bool,
+    /// Predict the second of two classes from this probability on [default: where it is the more probable one]
+    #[arg(long, value_name = "P", value_parser = probability)]
+    pub threshold: Option<f32>,
     /// Examples in a batch
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,

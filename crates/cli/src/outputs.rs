@@ -19,6 +19,12 @@ pub(crate) enum Kind<'a> {
     /// A Parquet file that this program has written.
     #[cfg(feature = "shards")]
     Parquet,
+    /// A page with the mark of this program.
+    Html,
+    /// What the rules of a run were told and decided.
+    Record,
+    /// The note of a partition.
+    Note,
 }
 
 /// The mark of pictures, and of Parquet files.
@@ -38,6 +44,9 @@ impl Kind<'_> {
         Ok(match self {
             Self::Svg => head.starts_with(b"<svg") && has_mark(&head),
             Self::Png => head.starts_with(b"\x89PNG") && has_mark(&head),
+            Self::Html => head.starts_with(b"<!doctype html>") && has_mark(&head),
+            Self::Record => head.starts_with(b"{\"master\":") || head.starts_with(b"{\"member\":") || head.is_empty(),
+            Self::Note => paceline::data::PartitionNote::read(path).is_ok(),
             Self::Csv(header) => head.starts_with(header.as_bytes()) && head.get(header.len()) == Some(&b'\n'),
             #[cfg(feature = "shards")]
             Self::Parquet => head.starts_with(b"PAR1") && has_mark(&tail),
@@ -47,9 +56,7 @@ impl Kind<'_> {
 
 /// Fails if a file is there that an earlier run of the same command has not written, unless it may be overwritten.
 pub(crate) fn expect_free_file(option: &str, path: &Path, kind: Kind<'_>, overwrite: bool) -> Result<()> {
-    // A pipe or a terminal has nothing to lose.
-    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    if overwrite || !is_file || kind.is_of(path).unwrap_or(false) {
+    if overwrite || is_free(path, &kind) {
         return Ok(());
     }
     let message = format!(
@@ -57,4 +64,22 @@ pub(crate) fn expect_free_file(option: &str, path: &Path, kind: Kind<'_>, overwr
         path.display()
     );
     Err(Misuse(message).into())
+}
+
+/// The same of a command that never overwrites other files.
+pub(crate) fn expect_own_file(option: &str, path: &Path, kind: Kind<'_>) -> Result<()> {
+    if is_free(path, &kind) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{option} {}`: the file is there and was not written by this command: choose another name, or remove it",
+        path.display()
+    );
+    Err(Misuse(message).into())
+}
+
+/// True if no file is there, or one that an earlier run of the same command has written. A pipe or a terminal has nothing to lose.
+fn is_free(path: &Path, kind: &Kind<'_>) -> bool {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    !is_file || kind.is_of(path).unwrap_or(false)
 }

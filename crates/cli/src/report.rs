@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline::data::FetchProgress;
-use paceline::train::{Event, Measures, OutputScores, Traffic};
+use paceline::train::{Event, Measures, OutputScores, Traffic, counted};
 
 use crate::arguments::Events;
 use crate::failure::{Exit, sentence};
@@ -63,8 +63,8 @@ impl Reporter {
                 Event::Step { epoch, step, loss, examples_per_second, .. } => {
                     if told.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY {
                         *told = Some(Instant::now());
-                        let at = format!("epoch {epoch}/{epochs}, step {step}/{steps}");
-                        emit!("{at}: loss {loss:.4}, {examples_per_second:.0} examples/s");
+                        let at = format!("{}, step {step}/{steps}", epoch_of(*epoch, *epochs));
+                        emit!("{at}: loss {}, {examples_per_second:.0} examples/s", short(*loss));
                     }
                 }
                 Event::Threshold { traffic, .. } => *sent = Some(*traffic),
@@ -108,9 +108,9 @@ impl Reporter {
 
 impl Bar {
     fn show(&mut self, epoch: u64, steps: u64, loss: f64, speed: f64) {
-        self.bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
+        self.bar.set_prefix(epoch_of(epoch, self.epochs));
         let workers = if self.workers == 1 { "worker" } else { "workers" };
-        self.bar.set_message(format!("loss {loss:.4} · {speed:.0} examples/s · {} {workers}", self.workers));
+        self.bar.set_message(format!("loss {} · {speed:.0} examples/s · {} {workers}", short(loss), self.workers));
         if self.bar.is_hidden() {
             // Hidden until there is something to show.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -192,17 +192,12 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A number with its noun: `1 epoch`, `2 epochs`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 /// One line for an event that deserves one.
 fn line(event: &Event, epochs: u64) -> String {
     match event {
         Event::Epoch { epoch, loss, seconds, examples_per_second } => {
             // A master does not hear of the loss in every epoch, if they are short.
-            let loss = if loss.is_nan() { String::new() } else { format!("loss {loss:.4}, ") };
+            let loss = if loss.is_nan() { String::new() } else { format!("loss {}, ", short(*loss)) };
             format!("{}: {loss}{seconds:.1} s, {examples_per_second:.0} examples/s", epoch_of(*epoch, epochs))
         }
         Event::Evaluation { epoch, scores } => {
@@ -225,7 +220,8 @@ fn line(event: &Event, epochs: u64) -> String {
             None => format!("phase {phase} of {of}: the network learns as a whole"),
         },
         Event::PhaseEnded { phase, of, score, seconds, .. } => {
-            let error = if score.is_nan() { String::new() } else { format!("reconstruction error {score:.4}, ") };
+            let error =
+                if score.is_nan() { String::new() } else { format!("reconstruction error {}, ", short(*score)) };
             format!("phase {phase} of {of} is over: {error}{seconds:.1} s")
         }
         Event::Listening { address, join, status, .. } => {

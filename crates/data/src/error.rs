@@ -25,8 +25,8 @@ impl std::fmt::Display for Advice {
             Self::None => "",
             Self::Ignore => "; `unknown=ignore` takes it for none of them",
             Self::HeldOut => {
-                ", in the rows that this model learns from: set `data.stratified = true`, or name all classes in the source, as in \
-                 `classes=a,b,c`"
+                ", in the rows that this model learns from: name all classes in the source, as in `classes=a,b,c`, or, if every class has \
+                 several rows, set `data.stratified = true`"
             }
             Self::Classes => "; `classes=a,b,c` names all classes",
         })
@@ -458,7 +458,7 @@ pub enum Error {
         found: String,
     },
     /// A label that is none of the classes.
-    #[error("`{}`, column `{column}`, row {row}: `{found}` is none of the {known} classes{suggestion}", path.display())]
+    #[error("`{}`, column `{column}`, row {row}: `{found}` is none of the {known} classes{suggestion}{advice}", path.display())]
     UnknownClass {
         /// The file.
         path: PathBuf,
@@ -469,9 +469,11 @@ pub enum Error {
         /// The label.
         found: String,
         /// How many classes there are.
-        known: usize,
+        known: u32,
         /// The nearest of them.
         suggestion: Suggestion,
+        /// The remedy.
+        advice: Advice,
     },
     /// A label column that is none of classes.
     #[error("`{}` column `{column}` has more than {limit} distinct values, too many for classes", path.display())]

@@ -81,11 +81,11 @@ pub use idx::{IdxData, IdxFile};
 pub use inspect::{ColumnSummary, Summary, inspect};
 pub use loader::{Epoch, Loader, LoaderOptions, Share, check_by_length};
 pub use normaliser::{Normaliser, NormaliserKind};
-pub use open::{OpenOptions, PartitionSource, cells, open, reads};
+pub use open::{OpenOptions, PartitionSource, cells, image_files, open, reads};
 pub use partitions::{HeldPartition, PartitionNote, PartitionNotes, Partitions, Statistics, describe};
 #[cfg(feature = "shards")]
 pub use shards::ParquetWriter;
-pub use shuffle::Shuffle;
+pub use shuffle::{Permutation, Shuffle};
 pub use source::{ExampleShape, LeftOut, Order, Source, TargetShape};
 pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};

@@ -203,6 +203,26 @@ pub fn cells(spec: &str, options: &OpenOptions) -> Result<Option<Cells>, Error> 
     Cells::open(&options.path(spec.rest)?, format, &spec.options).map(Some)
 }
 
+/// The files of `images:` from their folder on, in the order of its examples and those that were left out; none for sources of another
+/// kind, or of which only some examples are taken.
+pub fn image_files(spec: &str, options: &OpenOptions) -> Result<Option<Vec<String>>, Error> {
+    let mut spec = Spec::parse(spec)?;
+    if spec.scheme != "images" || spec.take_sample()?.is_some() {
+        return Ok(None);
+    }
+    #[cfg(feature = "images")]
+    {
+        let folder = options.path(spec.rest)?;
+        let name = |file: &PathBuf| file.strip_prefix(&folder).unwrap_or(file).display().to_string();
+        Ok(Some(crate::images::listed(&folder, options)?.iter().map(name).collect()))
+    }
+    #[cfg(not(feature = "images"))]
+    {
+        let _ = options;
+        Err(Error::WithoutImages)
+    }
+}
+
 /// The file of the specification that `output` is too, under this or another name: writing it would destroy what is read.
 pub fn reads(spec: &str, options: &OpenOptions, output: &Path) -> Result<Option<PathBuf>, Error> {
     let spec = Spec::parse(spec)?;

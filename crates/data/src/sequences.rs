@@ -9,9 +9,9 @@ use paceline_model::{Batch, Targets};
 
 use crate::source::Notes;
 use crate::spec::{count, expect_name};
-use crate::table::{Cell, Decoder, Fitted, Format, Rows, fit, remark_on_held_out};
+use crate::table::{Cell, Decoder, Fitted, Format, Rows, Spread, fit, remark_on_classes, remark_on_held_out};
 use crate::{
-    Advice, Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source,
+    Advice, Arrays, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source,
     TableOptions, TargetShape, classes,
 };
 
@@ -29,6 +29,8 @@ struct Options {
     each_step: bool,
     /// True if labels are numbers to predict; otherwise they are classes.
     is_regression: bool,
+    /// True if the specification says which of both they are.
+    states_task: bool,
     /// The reading of feature columns, as of a table.
     table: TableOptions,
 }
@@ -68,6 +70,7 @@ impl Options {
             steps: None,
             each_step: false,
             is_regression: false,
+            states_task: false,
             table: TableOptions::parse(&of_table, Format::Csv)?,
         };
         for (key, value) in options {
@@ -84,7 +87,7 @@ impl Options {
                 }
                 "task" => {
                     expect_name("`task` of `sequences:`", value, &["classes", "regression"])?;
-                    read.is_regression = value == "regression";
+                    (read.is_regression, read.states_task) = (value == "regression", true);
                 }
                 of_table if OF_TABLES.contains(&of_table) => {}
                 other => expect_name("option of `sequences:`", other, &KEYS)?,
@@ -258,9 +261,14 @@ impl Origin {
         }
         let is_learned = |at: usize| learned.is_none_or(|(learned, _)| learned[at]);
         let (targets, shape, target) = match wants_targets {
-            true => self.labelled(&rows, &sequences, steps, is_learned)?,
+            true => self.labelled(&rows, &sequences, steps, is_learned, &mut notes)?,
             false => (Targets::None, TargetShape::None, SchemaTarget::None),
         };
+        if let SchemaTarget::Classes { names, .. } = &target
+            && known.is_none()
+        {
+            schema.labels = LabelType::of_names(names);
+        }
         schema.target = if *wants_targets || known.is_none() {
             target
         } else {
@@ -301,6 +309,7 @@ impl Origin {
         sequences: &[Sequence],
         steps: usize,
         is_learned: impl Fn(usize) -> bool,
+        notes: &mut Notes,
     ) -> Result<(Targets, TargetShape, SchemaTarget), Error> {
         let options = &self.options;
         let width = options.label.len();
@@ -318,22 +327,42 @@ impl Origin {
         };
         let each = if options.each_step { steps } else { 1 };
         if options.is_regression {
-            let mut values = Vec::new();
-            for sequence in sequences {
+            let mut numbers: Vec<Vec<f64>> = Vec::with_capacity(sequences.len());
+            let mut spreads: Vec<Spread> = (0..width).map(|_| Spread::default()).collect();
+            for (at, sequence) in sequences.iter().enumerate() {
+                let mut own = Vec::new();
                 for (labels, offset) in counted(sequence) {
                     for (column, label) in labels.iter().enumerate() {
-                        match Cell::of(label) {
-                            Cell::Number(number) => values.push(number as f32),
-                            _ => return Err(wrong(offset, column, "finite number", label)),
+                        let Cell::Number(number) = Cell::of(label) else {
+                            return Err(wrong(offset, column, "finite number", label));
+                        };
+                        own.push(number);
+                        if is_learned(at) {
+                            spreads[column].add(number);
                         }
                     }
                 }
+                numbers.push(own);
+            }
+            let trained = self.trained.as_ref().map(Schema::target_shifts).filter(|shifts| !shifts.is_empty());
+            let shifts: Vec<f64> = match trained {
+                Some(shifts) => (0..width).map(|column| shifts.get(column).copied().unwrap_or_default()).collect(),
+                None => spreads.iter().map(Spread::shift).collect(),
+            };
+            for ((spread, shift), label) in spreads.iter().zip(&shifts).zip(&options.label) {
+                notes.remarks.extend(spread.remark(*shift, &rows.path, label));
+            }
+            let mut values = Vec::new();
+            for own in numbers {
+                values.extend(own.iter().zip(shifts.iter().cycle()).map(|(number, shift)| (number - shift) as f32));
                 values.resize(values.len().next_multiple_of(each * width), f32::NAN);
             }
             let of_step = |step: usize| options.label.iter().map(move |name| format!("{name}.{step}"));
             let names: Vec<String> =
                 if options.each_step { (1..=each).flat_map(of_step).collect() } else { options.label.clone() };
-            let target = SchemaTarget::values(names.clone());
+            let is_shifted = shifts.iter().any(|shift| *shift != 0.0);
+            let of_steps = shifts.iter().copied().cycle().take(if is_shifted { each * width } else { 0 });
+            let target = SchemaTarget::Values { columns: names.clone(), shifts: of_steps.collect() };
             return Ok((Targets::Values { width: each * width, values }, TargetShape::Values { names }, target));
         }
         let [column] = &options.label[..] else {
@@ -350,8 +379,10 @@ impl Origin {
         let learned_all = (0..sequences.len()).all(&is_learned);
         let learned = sequences.iter().enumerate().filter(|(at, _)| is_learned(*at)).map(|(_, sequence)| sequence);
         let trained = self.trained.as_ref().and_then(Schema::class_names).map(<[String]>::to_vec);
-        let names = trained.or_else(|| options.classes.clone());
-        let names = names.unwrap_or_else(|| classes::names_of(learned.flat_map(labels_of)));
+        let stated = trained.or_else(|| options.classes.clone());
+        let is_stated = options.states_task || stated.is_some();
+        let names = stated.unwrap_or_else(|| classes::names_of(learned.flat_map(labels_of)));
+        notes.remarks.extend(if is_stated { None } else { remark_on_classes(&names, column) });
         let places: HashMap<&str, u32> = names.iter().zip(0..).map(|(name, at)| (name.as_str(), at)).collect();
         let mut found = Vec::new();
         for sequence in sequences {

@@ -4,10 +4,12 @@
 //! that every example costs the same, and its place is its row, counted through the files in the order of their names.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{Arrays, Error, NormaliserKind, OpenOptions, Source};
+use paceline_model::Batch;
+
+use crate::{Arrays, Error, ExampleShape, NormaliserKind, OpenOptions, Schema, Source};
 
 mod arrow_file;
 mod column;
@@ -32,30 +34,103 @@ const PIECE: usize = 4096;
 
 /// Opens a folder of Parquet or Arrow files, or one of them, with the options of its specification.
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    // The libraries that read them assert some of what a damaged file may break.
-    let panicked = |_| Err(Error::DamagedShards { path: path.to_owned() });
-    catch_unwind(AssertUnwindSafe(|| decode(path, pairs, options))).unwrap_or_else(panicked)
+    let origin = Origin { path: path.to_owned(), asked: ShardOptions::parse(pairs)?, options: options.clone() };
+    let table = origin.guarded(|shards| {
+        let layout = Layout::find(path, shards, &origin.asked, options, None)?;
+        origin.decode(shards, layout)
+    })?;
+    Ok(Arc::new(table))
 }
 
-fn decode(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    let asked = ShardOptions::parse(pairs)?;
-    let shards = files::open(path)?;
-    let layout = Layout::find(path, &shards, &asked, options)?;
-    let mut room = Room::new(&layout, options.memory_limit);
-    for shard in &shards {
-        layout.decode(shard, &mut room)?;
+/// The rows of all files, decoded.
+struct ShardTable {
+    content: Box<dyn Source>,
+    layout: Layout,
+    normaliser: NormaliserKind,
+    /// The way to fit its classes and offsets to some of its rows.
+    origin: Origin,
+}
+
+/// Files before their layout is found.
+#[derive(Clone)]
+struct Origin {
+    path: PathBuf,
+    asked: ShardOptions,
+    options: OpenOptions,
+}
+
+impl Origin {
+    /// Works on the files. The libraries that read them assert some of what a damaged file may break.
+    fn guarded(&self, work: impl FnOnce(&[Shard]) -> Result<ShardTable, Error>) -> Result<ShardTable, Error> {
+        let panicked = |_| Err(Error::DamagedShards { path: self.path.clone() });
+        catch_unwind(AssertUnwindSafe(|| work(&files::open(&self.path)?))).unwrap_or_else(panicked)
     }
-    let normaliser = if asked.images { NormaliserKind::Image } else { NormaliserKind::None };
-    match room.end()? {
-        Spilled::InMemory { features, targets, weights } => {
-            let arrays = Arrays::new(features, layout.shape, targets)?;
-            let arrays = match weights {
-                Some(weights) => arrays.with_weights(weights)?,
-                None => arrays,
-            };
-            Ok(Arc::new(arrays.suits(normaliser)))
+
+    fn decode(&self, shards: &[Shard], layout: Layout) -> Result<ShardTable, Error> {
+        let mut room = Room::new(&layout, self.options.memory_limit);
+        for shard in shards {
+            layout.decode(shard, &mut room)?;
         }
-        Spilled::InFile(rows) => Ok(Arc::new(rows.suits(normaliser))),
+        let content: Box<dyn Source> = match room.end()? {
+            Spilled::InMemory { features, targets, weights } => {
+                let arrays = Arrays::new(features, layout.shape.clone(), targets)?;
+                Box::new(match weights {
+                    Some(weights) => arrays.with_weights(weights)?,
+                    None => arrays,
+                })
+            }
+            Spilled::InFile(rows) => Box::new(rows),
+        };
+        let normaliser = if self.asked.images { NormaliserKind::Image } else { NormaliserKind::None };
+        Ok(ShardTable { content, layout, normaliser, origin: self.clone() })
+    }
+}
+
+impl Source for ShardTable {
+    fn examples(&self) -> usize {
+        self.content.examples()
+    }
+
+    fn shape(&self) -> &ExampleShape {
+        &self.layout.shape
+    }
+
+    fn read(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
+        self.content.read(indices, batch)
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.layout.schema.as_ref()
+    }
+
+    fn default_normaliser(&self) -> NormaliserKind {
+        self.normaliser
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.layout.remarks
+    }
+
+    fn weighted(&self) -> bool {
+        self.content.weighted()
+    }
+
+    fn fitted_to(&self, learned: &[u64]) -> Result<Option<Arc<dyn Source>>, Error> {
+        if !self.layout.is_fitted {
+            return Ok(None);
+        }
+        let mut is_learned = vec![false; self.examples()];
+        learned.iter().for_each(|index| is_learned[*index as usize] = true);
+        let Origin { path, asked, options } = &self.origin;
+        let table = self.origin.guarded(|shards| {
+            if rows(shards) != is_learned.len() {
+                let what = "it has another number of rows than before";
+                return Err(Error::FileChanged { path: path.clone(), what });
+            }
+            let layout = Layout::find(path, shards, asked, options, Some(&is_learned))?;
+            self.origin.decode(shards, layout)
+        })?;
+        Ok(Some(Arc::new(table)))
     }
 }
 

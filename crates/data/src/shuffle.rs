@@ -25,7 +25,7 @@ fn mix(mut z: u64) -> u64 {
 
 /// A permutation of `0..len` that is computed, not stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Permutation {
+pub struct Permutation {
     len: u64,
     half_bits: u32,
     key: u64,
@@ -34,14 +34,15 @@ pub(crate) struct Permutation {
 impl Permutation {
     const ROUNDS: u64 = 6;
 
-    pub(crate) fn new(len: u64, key: u64) -> Self {
+    /// A permutation of this many places, which the key decides.
+    pub fn new(len: u64, key: u64) -> Self {
         let bits = 64 - len.saturating_sub(1).leading_zeros();
         // Halves of fewer than 4 bits have too few round functions to reach every order of a short list.
         Self { len, half_bits: bits.div_ceil(2).max(4), key: mix(key) }
     }
 
     /// Where position `at` goes.
-    pub(crate) fn at(&self, at: u64) -> u64 {
+    pub fn at(&self, at: u64) -> u64 {
         debug_assert!(at < self.len, "position {at} of {}", self.len);
         let mut value = self.encrypt(at);
         while value >= self.len {

@@ -13,6 +13,7 @@ use crate::source::Notes;
 use crate::{Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Order, Source};
 
 mod blocks;
+mod dates;
 mod decoder;
 mod dropped;
 mod fit;
@@ -28,7 +29,7 @@ pub(crate) use decoder::Decoder;
 use dropped::Dropped;
 use fit::Groups;
 pub(crate) use fit::{Fitted, fit};
-pub(crate) use narrowing::remark_on_held_out;
+pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
 pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget};

@@ -236,7 +236,10 @@ mod tests {
                 let mut encoder = Encoder::new(vec![0.0; 130]).expect("a short residual");
                 let mut message = vec![1];
                 let error = encoder.encode(&update, 1.0, &mut message).expect_err("an update that is not finite");
-                assert_eq!(error.to_string(), format!("element {index} of the update is {wrong}, but must be finite"));
+                assert_eq!(
+                    error.to_string(),
+                    format!("element {index} of the update is {wrong}: expected a finite number")
+                );
                 assert!(message.is_empty());
                 assert!(encoder.encode_dense(&update, &mut message).is_err());
             }

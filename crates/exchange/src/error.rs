@@ -18,13 +18,13 @@ pub enum Error {
         found: usize,
     },
     /// A threshold that nothing can be compared with.
-    #[error("the threshold is {found}, but must be finite and above 0")]
+    #[error("the threshold is {found}: expected a finite number above 0")]
     BadThreshold {
         /// The threshold given.
         found: f32,
     },
-    /// An element that is infinite or no number.
-    #[error("element {index} of the {buffer} is {found}, but must be finite")]
+    /// An element that is NaN or infinite.
+    #[error("element {index} of the {buffer} is {found}: expected a finite number")]
     NotFinite {
         /// Which buffer it is in: the update, or the residual after the update was added.
         buffer: &'static str,
@@ -71,7 +71,7 @@ pub enum MessageError {
         found: u8,
     },
     /// Something in a byte that must be 0.
-    #[error("byte 3 of the message is {found}, but must be 0")]
+    #[error("byte 3 of the message is {found}, expected 0")]
     NotReserved {
         /// The byte.
         found: u8,
@@ -146,8 +146,8 @@ pub enum MessageError {
         /// The element.
         index: usize,
     },
-    /// A dense value that is infinite or no number.
-    #[error("element {index} of the dense message is {found}, but must be finite")]
+    /// A dense value that is NaN or infinite.
+    #[error("element {index} of the dense message is {found}: expected a finite number")]
     NotFinite {
         /// The element.
         index: usize,

@@ -63,8 +63,17 @@ impl Auto {
             };
             input.kind = kind;
         }
+        let ends = network.layers.iter().enumerate().filter(|(_, layer)| layer.is_end()).map(|(at, _)| at);
+        let ends: Vec<usize> = ends.collect();
+        let of_ends = schema.map(|schema| &schema.target_classes[..]).filter(|classes| classes.len() == ends.len());
         for index in &self.units {
+            let own = ends.iter().position(|end| end == index);
             let count = match &shape.targets {
+                // Each of several ends has a target column: classes, or a number.
+                TargetShape::Values { names } if ends.len() > 1 && names.len() == ends.len() => {
+                    let classes = own.and_then(|own| of_ends.map(|classes| classes[own].len()));
+                    classes.unwrap_or(1).max(1)
+                }
                 TargetShape::Classes { names } if names.len() < 2 => {
                     return bad(
                         "units",
@@ -74,7 +83,7 @@ impl Auto {
                 TargetShape::Classes { names } => names.len(),
                 TargetShape::Values { names } => match classes_of_steps {
                     Some(classes) => classes,
-                    None if names.len() > 1 && names.len().is_multiple_of(steps) => names.len() / steps,
+                    None if are_of_steps(names, steps) => names.len() / steps,
                     None => names.len(),
                 },
                 TargetShape::None => {
@@ -90,4 +99,11 @@ impl Auto {
         }
         Ok(network)
     }
+}
+
+/// True if these targets are those of every step of a sequence: the names of the first step end with `.1`, and so on.
+fn are_of_steps(names: &[String], steps: usize) -> bool {
+    let width = names.len() / steps.max(1);
+    let is_of = |(at, name): (usize, &String)| name.ends_with(&format!(".{}", at / width + 1));
+    steps > 1 && width > 0 && names.len().is_multiple_of(steps) && names.iter().enumerate().all(is_of)
 }

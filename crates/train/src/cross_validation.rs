@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use crate::job::DataConfig;
 use crate::run::checkpoint::Checkpoints;
-use crate::run::folder::{FOLDS, clear, expect_free};
-use crate::{Error, Event, IfFound, Job, Metric, SavedModel, Scores, Stop, figure};
+use crate::run::event::Once;
+use crate::run::folder::{FOLDS, clear, expect_free, expect_own};
+use crate::{Error, Event, Holds, IfFound, Job, Metric, SavedModel, Scores, Stop, figure};
 
 /// What a cross-validation came to.
 #[derive(Clone, Debug, Serialize)]
@@ -71,10 +72,10 @@ impl Job {
             match found {
                 IfFound::Refuse => expect_free(output)?,
                 IfFound::Overwrite => clear(output)?,
-                IfFound::Resume => {}
+                IfFound::Resume => expect_own(output, Holds::Folds)?,
             }
         }
-        let (mut scores, mut told) = (Vec::with_capacity(folds), Told::default());
+        let (mut scores, mut told, mut once) = (Vec::with_capacity(folds), Told::default(), Once::default());
         for (number, parts) in (1..).zip(parts) {
             let (learned, judged) = parts?;
             let mut options = options.clone();
@@ -86,6 +87,7 @@ impl Job {
                     test: Some("given:judged".into()),
                     test_share: None,
                     stratified: false,
+                    split_seed: None,
                 },
                 ..self.clone()
             };
@@ -95,7 +97,11 @@ impl Job {
             let has_begun = folder.as_ref().is_some_and(|folder| Checkpoints::newest_in(folder).exists());
             let found = if found == IfFound::Resume && !has_begun { IfFound::Refuse } else { found };
             let trainer = job.phased(folder, found, &options)?.stopped_by(stop);
-            let outcome = trainer.run(&mut |event| listener(number, event))?;
+            let outcome = trainer.run(&mut |event| {
+                if once.is_new(event) {
+                    listener(number, event)
+                }
+            })?;
             if outcome.stopped {
                 return Ok(None);
             }

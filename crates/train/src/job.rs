@@ -70,11 +70,54 @@ impl Written {
         use paceline_nn::Error as Of;
         let (Of::Layer { index, .. } | Of::Shape { index, .. }) = &error else { return error.into() };
         let text = self.text.as_deref();
-        let line = text.and_then(|text| find_line(text, "network.layers", &index.to_string()));
-        match line {
-            Some(_) => Error::Job { origin: self.origin.clone(), line, message: error.to_string() },
-            None => error.into(),
+        let line = text.and_then(|text| {
+            find_line(text, "network.layers", &index.to_string()).or_else(|| find_line(text, "network", "layers"))
+        });
+        Error::Job { origin: self.origin.clone(), line, message: error.to_string() }
+    }
+}
+
+/// The text of a job, before it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFile {
+    /// The name of the job: that of its file, without its ending.
+    pub name: String,
+    /// The place where it is written, for messages.
+    pub origin: String,
+    /// The text.
+    pub text: String,
+    /// True for JSON, false for TOML.
+    pub is_json: bool,
+}
+
+impl JobFile {
+    /// A file, TOML or JSON by its ending, or either from standard input if the path is `-`.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let is_piped = path == Path::new("-");
+        let origin = if is_piped { "standard input".to_owned() } else { format!("`{}`", path.display()) };
+        let text = if is_piped { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+        let text = text.map_err(|error| {
+            let message = format!("cannot be read ({error})");
+            Error::Job { origin: origin.clone(), line: None, message }
+        })?;
+        if is_piped {
+            let is_json = text.trim_start().starts_with('{');
+            return Ok(Self { name: "job".into(), origin, text, is_json });
         }
+        let name = path.file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned());
+        let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        Ok(Self { name, origin, text, is_json })
+    }
+
+    /// The built-in digits job.
+    pub fn digits() -> Self {
+        let (name, origin) = ("digits".into(), "the built-in digits job".into());
+        Self { name, origin, text: DIGITS_JOB.into(), is_json: false }
+    }
+
+    /// The job, with settings of the form `path=value` laid over it.
+    pub fn job(&self, settings: &[String]) -> Result<Job, Error> {
+        Job::from_text(&self.text, self.is_json, &self.name, &self.origin, settings)
     }
 }
 
@@ -93,6 +136,9 @@ pub struct DataConfig {
     /// Whether what is set aside has its share of every class.
     #[serde(default)]
     pub stratified: bool,
+    /// The seed by which examples are set aside, and fall into folds; that of the run if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_seed: Option<u64>,
 }
 
 /// What becomes of a run that is in the output folder already.
@@ -110,7 +156,7 @@ pub enum IfFound {
 const SECTIONS: [&str; 6] = ["data", "network", "pretrain", "train", "transfer", "tune"];
 
 /// Keys of the table `data`: those of [`DataConfig`], and those of [`TrainOptions`] that are about the examples of a step.
-const OF_SOURCES: [&str; 4] = ["train", "test", "test_share", "stratified"];
+const OF_SOURCES: [&str; 5] = ["train", "test", "test_share", "stratified", "split_seed"];
 const OF_STEPS: [&str; 9] = [
     "batch",
     "global_batch",
@@ -141,20 +187,7 @@ impl Job {
     /// Reads a job file, TOML or JSON by its ending, or either from standard input if the path is `-`, with settings of the form `path=value`
     /// laid over it.
     pub fn read(path: &Path, settings: &[String]) -> Result<Self, Error> {
-        let is_piped = path == Path::new("-");
-        let origin = if is_piped { "standard input".to_owned() } else { format!("`{}`", path.display()) };
-        let text = if is_piped { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
-        let text = text.map_err(|error| Error::Job {
-            origin: origin.clone(),
-            line: None,
-            message: format!("cannot be read ({error})"),
-        })?;
-        if is_piped {
-            return Self::parse_blaming(&text, text.trim_start().starts_with('{'), "job", &origin, settings);
-        }
-        let name = path.file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned());
-        let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-        Self::parse_blaming(&text, is_json, &name, &origin, settings)
+        JobFile::read(path)?.job(settings)
     }
 
     /// A job that came as text, with the settings that were laid over it; `origin` says where from.
@@ -164,7 +197,7 @@ impl Job {
 
     /// The built-in digits job.
     pub fn digits(settings: &[String]) -> Result<Self, Error> {
-        Self::parse_blaming(DIGITS_JOB, false, "digits", "the built-in digits job", settings)
+        JobFile::digits().job(settings)
     }
 
     /// Parses, and blames the first setting without which all was well, instead of the file.
@@ -422,7 +455,7 @@ impl Job {
 
     /// How its training data falls into parts: by groups where the source names them, by classes where the job says so.
     pub fn division(&self, train: Arc<dyn Source>) -> Result<Division, Error> {
-        let seed = self.options.seed;
+        let seed = self.data.split_seed.unwrap_or(self.options.seed);
         match train.groups() {
             Some(_) if self.data.stratified => {
                 let message = "cannot hold beside the `group` of the source: set one of them".into();

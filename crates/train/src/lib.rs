@@ -18,6 +18,7 @@ mod auto;
 mod cross_validation;
 mod error;
 mod generate;
+mod importance;
 mod inference;
 mod job;
 mod memory;
@@ -40,11 +41,12 @@ mod tune;
 pub use cross_validation::{CrossValidation, FoldListener, Summary};
 pub use error::Error;
 pub use generate::GenerateOptions;
+pub use importance::{Importance, Importances};
 pub use inference::{
     Answer, BatchedOptions, InferenceBuilder, InferenceError, InferenceMode, InferenceStatistics, ParallelInference,
     Pending,
 };
-pub use job::{DIGITS_JOB, DataConfig, IfFound, Job};
+pub use job::{DIGITS_JOB, DataConfig, IfFound, Job, JobFile};
 pub use mode::Mode;
 pub use normalisers::Normalisers;
 pub use options::{Balanced, ClassWeights, TrainOptions};
@@ -57,7 +59,7 @@ pub use replica::{
 };
 pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Standing, Verdict};
-pub use run::event::{Event, KeptEpoch};
+pub use run::event::{Event, KeptEpoch, counted};
 pub use run::folder::{Holds, expect_free};
 pub use run::halt::Stop;
 pub use run::journal::{End, Journal, Row, panels, read_end, read_epochs};
@@ -66,7 +68,7 @@ pub use run::phases::{PhasedTrainer, phase_folder};
 pub use run::plateau::{Fallen, Plateau};
 pub use run::start_from::Take;
 pub use run::trainer::{Outcome, Trainer};
-pub use saved::SavedModel;
+pub use saved::{ClassEnd, SavedModel};
 pub use scores::{Evaluator, Measures, OutputScores, Scores, evaluate};
 pub use statistics::{Phases, Spent, Stretch, TrainingStatistics, WorkerTime};
 pub use team::{

@@ -22,32 +22,56 @@ impl Trainer {
         numbers.saturating_mul(4).saturating_mul(states).saturating_add(step)
     }
 
-    /// Fails if the run needs more memory than this process can have.
+    /// Fails if the run needs more memory than this process can have, unless its options try all the same.
     pub fn expect_memory(&self) -> Result<(), Error> {
-        let needed = self.memory_needed() as u64;
-        match available() {
-            Some(available) if needed > available => Err(Error::NotEnoughMemory { needed, available }),
-            _ => Ok(()),
-        }
+        if self.options.force { Ok(()) } else { expect(self.memory_needed() as u64) }
+    }
+
+    /// Fails if one worker of a run on many machines needs more memory than this process can have, with so many slots: they share
+    /// their parameters.
+    pub fn expect_memory_of_slots(&self, slots: usize) -> Result<(), Error> {
+        let of_slot =
+            Engine::new(self.network.clone()).step_bytes(self.options.batch.min(self.train.examples()).max(1));
+        let numbers = self.network.parameter_count().saturating_mul(2 + self.network.slots());
+        expect(numbers.saturating_mul(4).saturating_add(of_slot.saturating_mul(slots)) as u64)
     }
 }
 
-/// Bytes that this process can still have: those of the machine, or of its control group if these are fewer. None where the system does not
-/// tell.
+/// Fails if so many bytes are more than this process can have.
+pub(crate) fn expect(needed: u64) -> Result<(), Error> {
+    match available() {
+        Some(available) if needed > available => Err(Error::NotEnoughMemory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that this process can still have: those of the machine, or of a control group that it is in if these are fewer. None where the
+/// system does not say.
 fn available() -> Option<u64> {
     let of_machine = read_to_string("/proc/meminfo").ok().and_then(|text| of_meminfo(&text));
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_groups = groups.lines().filter_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-        let group = group.trim_start_matches('/');
+        let group = Path::new(group.trim_start_matches('/'));
         let root = Path::new("/sys/fs/cgroup");
+        // A group above may have the lower limit.
         match controllers {
-            "" => of_group(&root.join(group), "memory.max", "memory.current"),
-            "memory" => of_group(&root.join("memory").join(group), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+            "" => group.ancestors().filter_map(|group| of_group(&root.join(group), Version::Two)).min(),
+            "memory" => {
+                let root = root.join("memory");
+                group.ancestors().filter_map(|group| of_group(&root.join(group), Version::One)).min()
+            }
             _ => None,
         }
     });
     of_machine.into_iter().chain(of_groups).min()
+}
+
+/// The version of control groups, which decides the names of their files.
+#[derive(Clone, Copy)]
+enum Version {
+    One,
+    Two,
 }
 
 fn of_meminfo(text: &str) -> Option<u64> {
@@ -55,15 +79,23 @@ fn of_meminfo(text: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-fn of_group(folder: &Path, limit: &str, usage: &str) -> Option<u64> {
+fn of_group(folder: &Path, version: Version) -> Option<u64> {
+    let [limit, usage, inactive] = match version {
+        Version::One => ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "],
+        Version::Two => ["memory.max", "memory.current", "inactive_file "],
+    };
     let number = |name: &str| read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+    // Pages of files that nobody uses are given back before anything is refused.
+    let statistics = read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let given_back = statistics.lines().find_map(|line| line.strip_prefix(inactive)?.trim().parse::<u64>().ok());
+    let used = number(usage).unwrap_or(0).saturating_sub(given_back.unwrap_or(0));
     // Without a limit the file says `max`, or a number beyond all memory.
-    number(limit).map(|limit| limit.saturating_sub(number(usage).unwrap_or(0)))
+    number(limit).map(|limit| limit.saturating_sub(used))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_group, of_meminfo};
+    use super::{Version, of_group, of_meminfo};
 
     #[test]
     fn memory_is_that_of_the_machine_or_of_its_control_group() {
@@ -72,8 +104,10 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
         write("memory.max", "max\n");
         write("memory.current", "1000\n");
-        assert_eq!(of_group(folder.path(), "memory.max", "memory.current"), None);
+        assert_eq!(of_group(folder.path(), Version::Two), None);
         write("memory.max", "5000\n");
-        assert_eq!(of_group(folder.path(), "memory.max", "memory.current"), Some(4000));
+        assert_eq!(of_group(folder.path(), Version::Two), Some(4000));
+        write("memory.stat", "file 900\nactive_file 200\ninactive_file 700\n");
+        assert_eq!(of_group(folder.path(), Version::Two), Some(4700));
     }
 }

@@ -59,6 +59,9 @@ pub struct TrainOptions {
     /// Replaces a run that is in the output folder; without it, or `resume`, such a run is left alone and it is an error.
     #[serde(skip)]
     pub overwrite: bool,
+    /// Trains although the run needs more memory than this process can have.
+    #[serde(skip)]
+    pub force: bool,
 }
 
 /// What an example of each class weighs.
@@ -139,6 +142,7 @@ impl Default for TrainOptions {
             checkpoint: CheckpointOptions::default(),
             resume: false,
             overwrite: false,
+            force: false,
         }
     }
 }

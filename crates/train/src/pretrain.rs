@@ -182,7 +182,9 @@ impl Job {
                 Job {
                     // Examples that are set aside for the test are not learned from in any phase.
                     data: match own.train {
-                        Some(train) => DataConfig { train, test: None, test_share: None, stratified: false },
+                        Some(train) => {
+                            DataConfig { train, test: None, test_share: None, stratified: false, split_seed: None }
+                        }
                         None => DataConfig { test: None, ..self.data.clone() },
                     },
                     network: self.network.clone().pretraining(index).laid_over(index, &own.settings),

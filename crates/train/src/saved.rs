@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,17 @@ use crate::run::resume::read_extra;
 use crate::run::trainer::fits_features;
 use crate::scores::name_outputs;
 use crate::{Error, KeptEpoch, Normalisers, Scores, evaluate};
+
+/// One of several ends of a model, which tells classes apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassEnd {
+    /// The name of the end.
+    pub name: String,
+    /// Its outputs in a row of all.
+    pub columns: Range<usize>,
+    /// A name for each class.
+    pub classes: Vec<String>,
+}
 
 /// A trained model, ready to judge and to predict.
 pub struct SavedModel {
@@ -67,10 +79,15 @@ impl SavedModel {
         use paceline_data::SchemaTarget;
         let outputs = self.file.network.output().len();
         if self.file.network.outputs().count() > 1 {
-            // Of several ends each has its name, with a number where it has several outputs.
+            // Of several ends each has its name, with a class or a number where it has several outputs.
+            let ends = self.class_ends();
             let of = |output: OutputInfo<'_>| match output.columns.len() {
                 1 => vec![output.name.to_owned()],
-                several => (0..several).map(|at| format!("{}.{at}", output.name)).collect(),
+                several => {
+                    let known = ends.iter().find(|end| end.columns == output.columns);
+                    let name = |at: usize| known.map_or_else(|| at.to_string(), |end| end.classes[at].clone());
+                    (0..several).map(|at| format!("{}.{}", output.name, name(at))).collect()
+                }
             };
             return self.file.network.outputs().flat_map(of).collect();
         }
@@ -95,6 +112,23 @@ impl SavedModel {
         names
     }
 
+    /// Of a model with several ends those that tell apart the texts of a target column.
+    pub fn class_ends(&self) -> Vec<ClassEnd> {
+        let Some(schema) = self.schema.as_ref().filter(|schema| !schema.target_classes.is_empty()) else {
+            return Vec::new();
+        };
+        let network = &self.file.network;
+        let Some(targets) = network.targets_of(schema.target_classes.len()) else { return Vec::new() };
+        let end = |(output, own): (OutputInfo<'_>, Range<usize>)| {
+            let classes = schema.target_classes.get(own.start).filter(|names| own.len() == 1 && !names.is_empty())?;
+            let outputs = output.columns.len();
+            let fits = output.shape.steps().is_none() && classes.len() <= outputs.max(2);
+            let (name, classes) = (output.name.to_owned(), name_outputs(classes, outputs));
+            fits.then_some(ClassEnd { name, columns: output.columns, classes })
+        };
+        network.outputs().zip(targets).filter_map(end).collect()
+    }
+
     /// Whether the outputs tell classes apart, one of an example.
     pub fn predicts_classes(&self) -> bool {
         let network = &self.file.network;
@@ -105,7 +139,7 @@ impl SavedModel {
 
     /// The epoch that early stopping has kept as the best of the run, if it has.
     pub fn kept_epoch(&self) -> Option<KeptEpoch> {
-        self.file.extra.get(KeptEpoch::KEY).and_then(|text| serde_json::from_str(text).ok())
+        KeptEpoch::of(&self.file.extra)
     }
 
     /// The offsets that make outputs numbers of the data: targets far from 0 are learned less an offset, and `predict` gives them so. Empty

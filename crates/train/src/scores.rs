@@ -1,15 +1,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use paceline_data::{Loader, LoaderOptions, Normaliser, Source, TargetShape};
+use paceline_data::{Loader, LoaderOptions, Normaliser, Schema, Source, TargetShape};
 use paceline_model::{Batch, Loss, Model, State, Targets};
-use paceline_nn::evaluation::{Classification, MultiClassRoc, Regression, Thresholds};
+use paceline_nn::evaluation::{BestThreshold, Calibration, Classification, MultiClassRoc, Regression, Thresholds};
 use paceline_nn::{Loss as LossFunction, Network, OutputInfo, Shape};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::Error;
 use crate::normalisers::predict;
+use crate::run::metric::figure;
 
 /// How good a model is on some data.
 #[derive(Clone, Debug)]
@@ -20,11 +21,34 @@ pub struct Scores {
     pub measures: Measures,
     /// For classes: how well each is told from the rest, at every threshold.
     pub roc: Option<MultiClassRoc>,
-    /// Its area, which takes a sort of all scores to know.
-    auc: Option<f64>,
+    /// Its areas, which take a sort of all scores to know.
+    areas: Areas,
+    /// For probabilities of classes: how well they agree with frequencies.
+    pub calibration: Option<Calibration>,
+    /// The probability from which the second of two classes is predicted, where it was set.
+    pub threshold: Option<f32>,
     /// Where the model has several ends: what each of them is called, and how good it is. All of the above but the loss is of the
     /// first.
     pub outputs: Vec<OutputScores>,
+}
+
+/// The areas under the curves of classes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Areas {
+    roc: Option<f64>,
+    precision_recall: Option<f64>,
+}
+
+impl Areas {
+    /// Of two classes the precision-recall curve is that of the second, else both are means over the classes.
+    fn of(roc: &MultiClassRoc) -> Self {
+        let report = roc.report();
+        let precision_recall = match &report.classes[..] {
+            [_, second] => second.roc.precision_recall_area,
+            _ => report.macro_precision_recall_area,
+        };
+        Self { roc: report.macro_auc, precision_recall }
+    }
 }
 
 /// How good one of several ends of a model is.
@@ -34,6 +58,13 @@ pub struct OutputScores {
     pub name: String,
     /// How good it is.
     pub measures: Measures,
+    /// For classes of whole examples: how well each is told from the rest.
+    roc: Option<MultiClassRoc>,
+    areas: Areas,
+    /// True if some target of a sigmoid unit was neither 0 nor 1: then it is no class.
+    soft: bool,
+    /// The errors of the numbers, where targets of a sigmoid unit may turn out to be no classes.
+    values: Option<Regression>,
     /// Where its outputs are in a row of all, and its targets likewise.
     columns: [std::ops::Range<usize>; 2],
     loss: paceline_nn::Loss,
@@ -61,7 +92,22 @@ impl Scores {
 
     /// The area under the ROC curve, one class against the rest, as the mean over the classes; nothing for numbers.
     pub fn auc(&self) -> Option<f64> {
-        self.auc
+        self.areas.roc
+    }
+
+    /// The area under the precision-recall curve, which is the average precision: of the second of two classes, else the mean over the
+    /// classes; nothing for numbers.
+    pub fn pr_auc(&self) -> Option<f64> {
+        self.areas.precision_recall
+    }
+
+    /// Of two classes the probability of the second that is worth predicting it from: that of the highest F1 on this data.
+    pub fn best_threshold(&self) -> Option<BestThreshold> {
+        let classes = match &self.measures {
+            Measures::Classes(classes) => classes.names().len(),
+            _ => 0,
+        };
+        self.roc.as_ref().filter(|_| classes == 2)?.class(1).best_threshold()
     }
 
     /// The number of thresholds that the area under the ROC curve is an approximation by; nothing where it is exact.
@@ -83,9 +129,12 @@ impl Scores {
 
 impl fmt::Display for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "loss {:.5}", self.score())?;
-        for OutputScores { name, measures, .. } in &self.outputs {
+        writeln!(f, "loss {}", figure(self.score()))?;
+        for OutputScores { name, measures, areas, .. } in &self.outputs {
             writeln!(f, "\noutput `{name}`")?;
+            if let Some(area) = areas.roc {
+                writeln!(f, "AUC  {area:.5}")?;
+            }
             match measures {
                 Measures::Classes(classes) => classes.fmt(f)?,
                 Measures::Values(values) => values.fmt(f)?,
@@ -97,10 +146,19 @@ impl fmt::Display for Scores {
         }
         match &self.measures {
             Measures::Classes(classes) => {
-                match (self.auc, self.auc_thresholds()) {
-                    (None, _) => {}
-                    (Some(auc), None) => writeln!(f, "AUC  {auc:.5}")?,
-                    (Some(auc), Some(steps)) => writeln!(f, "AUC  about {auc:.3} ({steps} thresholds)")?,
+                let areas = [("AUC", self.auc()), ("PR-AUC", self.pr_auc())];
+                for (name, area) in areas.into_iter().filter_map(|(name, area)| Some((name, area?))) {
+                    match self.auc_thresholds() {
+                        None => writeln!(f, "{name}  {area:.5}")?,
+                        Some(steps) => writeln!(f, "{name}  about {area:.3} ({steps} thresholds)")?,
+                    }
+                }
+                if let Some(calibration) = &self.calibration {
+                    let report = calibration.report();
+                    writeln!(f, "calibration error  {:.4}, Brier score  {:.4}", report.error, report.brier)?;
+                }
+                if let Some(threshold) = self.threshold {
+                    writeln!(f, "`{}` is predicted from a probability of {threshold} on", classes.names()[1])?;
                 }
                 classes.fmt(f)
             }
@@ -115,19 +173,38 @@ impl Serialize for Scores {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("score", &self.score())?;
         if !self.outputs.is_empty() {
-            let outputs: BTreeMap<&str, &Measures> =
-                self.outputs.iter().map(|output| (output.name.as_str(), &output.measures)).collect();
+            let outputs: BTreeMap<&str, &OutputScores> =
+                self.outputs.iter().map(|output| (output.name.as_str(), output)).collect();
             map.serialize_entry("outputs", &outputs)?;
             return map.end();
         }
         self.measures.serialize_into(&mut map)?;
         if matches!(self.measures, Measures::Classes(_)) {
-            map.serialize_entry("auc", &self.auc)?;
+            map.serialize_entry("auc", &self.auc())?;
+            map.serialize_entry("pr_auc", &self.pr_auc())?;
             if let Some(steps) = self.auc_thresholds() {
                 map.serialize_entry("auc_thresholds", &steps)?;
             }
         }
         map.end()
+    }
+}
+
+impl Serialize for OutputScores {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.measures.serialize_into(&mut map)?;
+        if self.roc.is_some() {
+            map.serialize_entry("auc", &self.areas.roc)?;
+        }
+        map.end()
+    }
+}
+
+impl OutputScores {
+    /// The area under the ROC curve; nothing for numbers, and for classes of every step.
+    pub fn auc(&self) -> Option<f64> {
+        self.areas.roc
     }
 }
 
@@ -186,16 +263,10 @@ impl Evaluator {
     /// classes distinguish these thresholds.
     pub fn new(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Option<Self> {
         if !network.wants_targets() {
-            let scores = Scores {
-                loss: Loss::default(),
-                measures: Measures::Nothing,
-                roc: None,
-                auc: None,
-                outputs: Vec::new(),
-            };
+            let scores = Scores::new(Measures::Nothing, None, None, Vec::new());
             return Some(Self { scores, apart: None, outputs: Vec::new() });
         }
-        let mut outputs = ends(targets, network);
+        let mut outputs = ends(targets, network, thresholds);
         let first = outputs.first();
         let measures = match first {
             Some(first) => first.measures.clone(),
@@ -208,8 +279,44 @@ impl Evaluator {
             _ => None,
         };
         let apart = if outputs.len() == 1 { outputs.pop() } else { None };
-        let scores = Scores { loss: Loss::default(), measures, roc, auc: None, outputs };
+        let classes = roc.as_ref().filter(|_| network.gives_probabilities()).and(match &measures {
+            Measures::Classes(classes) => Some(classes.names().len()),
+            _ => None,
+        });
+        let scores = Scores::new(measures, roc, classes.map(Calibration::new), outputs);
         Some(Self { scores, apart, outputs: Vec::new() })
+    }
+
+    /// Names the classes of ends as the schema of the data does: the characters of a text, or the texts of several target columns.
+    #[must_use]
+    pub fn with_schema(mut self, schema: Option<&Schema>) -> Self {
+        let Some(schema) = schema else { return self };
+        for output in self.scores.outputs.iter_mut().chain(&mut self.apart) {
+            // An end that reads one column of classes, or all of them.
+            let own = match &output.columns[1] {
+                own if own.len() == 1 => schema.target_classes.get(own.start).filter(|names| !names.is_empty()),
+                _ => None,
+            };
+            let names = own.map(Vec::as_slice).or_else(|| schema.class_names());
+            if let (Measures::Classes(classes), Some(names)) = (&mut output.measures, names)
+                && classes.names().len() >= names.len()
+            {
+                let names = name_outputs(names, classes.names().len());
+                *classes = Classification::new(names.clone()).with_top_n(top(&names));
+            }
+        }
+        self
+    }
+
+    /// Predicts the second of two classes from this probability on. None if the model does not tell two classes apart.
+    pub fn with_threshold(mut self, threshold: f32) -> Option<Self> {
+        let Measures::Classes(classes) = &mut self.scores.measures else { return None };
+        if self.scores.roc.is_none() || classes.names().len() != 2 {
+            return None;
+        }
+        *classes = classes.clone().with_threshold(threshold);
+        self.scores.threshold = Some(threshold);
+        Some(self)
     }
 
     /// Runs a model on one batch and judges what comes out. Targets are as the data has them; `normaliser` is what the model learned
@@ -234,15 +341,13 @@ impl Evaluator {
     ///
     /// When the targets are not of the kind that it was made for, or outputs and targets do not fit each other.
     pub fn add_outputs(&mut self, batch: &Batch, outputs: &[f32], loss: Loss) {
-        let Scores { loss: losses, measures, roc, outputs: several, .. } = &mut self.scores;
+        let Scores { loss: losses, measures, roc, calibration, outputs: several, .. } = &mut self.scores;
         losses.merge(loss);
         if !several.is_empty() {
-            several.iter_mut().for_each(|output| output.add(batch, outputs));
-            return measures.clone_from(&several[0].measures);
+            return several.iter_mut().for_each(|output| output.add(batch, outputs));
         }
         if let Some(only) = &mut self.apart {
-            only.add(batch, outputs);
-            return measures.clone_from(&only.measures);
+            return only.add(batch, outputs);
         }
         match (measures, &batch.targets) {
             (Measures::Nothing, _) => {}
@@ -250,6 +355,9 @@ impl Evaluator {
                 classes.add(outputs, wanted, batch.weights.as_deref());
                 if let Some(roc) = roc {
                     roc.add(outputs, wanted, batch.weights.as_deref());
+                }
+                if let Some(calibration) = calibration {
+                    calibration.add(outputs, wanted, batch.weights.as_deref());
                 }
             }
             (Measures::Values(values), Targets::Values { values: wanted, .. }) => {
@@ -260,14 +368,33 @@ impl Evaluator {
     }
 
     /// What was found.
-    pub fn scores(self) -> Scores {
-        let auc = self.scores.roc.as_ref().and_then(MultiClassRoc::macro_auc);
-        Scores { auc, ..self.scores }
+    pub fn scores(mut self) -> Scores {
+        let areas = self.scores.roc.as_ref().map(Areas::of).unwrap_or_default();
+        self.scores.outputs.iter_mut().for_each(OutputScores::finish);
+        if let Some(mut only) = self.apart {
+            only.finish();
+            self.scores.measures = only.measures;
+        } else if let Some(first) = self.scores.outputs.first() {
+            self.scores.measures.clone_from(&first.measures);
+        }
+        Scores { areas, ..self.scores }
+    }
+}
+
+impl Scores {
+    fn new(
+        measures: Measures,
+        roc: Option<MultiClassRoc>,
+        calibration: Option<Calibration>,
+        outputs: Vec<OutputScores>,
+    ) -> Self {
+        let (loss, areas) = (Loss::default(), Areas::default());
+        Self { loss, measures, roc, areas, calibration, threshold: None, outputs }
     }
 }
 
 /// What is judged of each end, where a network has several, or one that judges sequences.
-fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
+fn ends(targets: &TargetShape, network: &Network, thresholds: Thresholds) -> Vec<OutputScores> {
     let TargetShape::Values { names } = targets else { return Vec::new() };
     let is_row =
         |output: OutputInfo<'_>| output.shape.steps().is_none() && output.loss.told(output.shape, &[]).is_none();
@@ -280,13 +407,26 @@ fn ends(targets: &TargetShape, network: &Network) -> Vec<OutputScores> {
         let width = all / steps.unwrap_or(1);
         // One sigmoid unit tells two classes apart, by a target of 0 or 1.
         let is_binary = width == 1 && *output.loss == LossFunction::BinaryCrossEntropy;
+        let values = TargetShape::Values { names: names[own.clone()][..width.min(own.len())].to_vec() };
         let targets = match own.len() < all || is_binary {
             true => TargetShape::Classes { names: Vec::new() },
-            false => TargetShape::Values { names: names[own.clone()][..width].to_vec() },
+            false => values.clone(),
         };
         let measures = Measures::of(&targets, width).expect("targets of a kind");
-        let (loss, shape) = (output.loss.clone(), output.shape);
-        OutputScores { name: output.name.to_owned(), measures, columns: [output.columns, own], loss, shape, steps }
+        let values = match Measures::of(&values, width) {
+            Some(Measures::Values(values)) if is_binary => Some(values),
+            _ => None,
+        };
+        let roc = match &measures {
+            // The scores of every step of long sequences would fill the memory.
+            Measures::Classes(classes) if steps.is_none() => {
+                Some(MultiClassRoc::new(classes.names().to_vec(), thresholds))
+            }
+            _ => None,
+        };
+        let (loss, shape, name) = (output.loss.clone(), output.shape, output.name.to_owned());
+        let (areas, columns) = (Areas::default(), [output.columns, own]);
+        OutputScores { name, measures, roc, areas, soft: false, values, columns, loss, shape, steps }
     };
     network.outputs().zip(columns).map(end).collect()
 }
@@ -311,12 +451,33 @@ impl OutputScores {
         }
         match &mut self.measures {
             Measures::Classes(classes) => {
-                let wanted: Vec<u32> = wanted.iter().map(|class| class.round() as u32).collect();
+                if let Some(values) = &mut self.values {
+                    values.add(&outputs, &wanted, weights.as_deref());
+                    self.soft |= wanted.iter().any(|target| *target != 0.0 && *target != 1.0);
+                }
+                let last = classes.names().len() as f32 - 1.0;
+                let wanted: Vec<u32> = wanted.iter().map(|class| class.round().clamp(0.0, last) as u32).collect();
                 classes.add(&outputs, &wanted, weights.as_deref());
+                if let Some(roc) = &mut self.roc {
+                    roc.add(&outputs, &wanted, weights.as_deref());
+                }
             }
             Measures::Values(measured) => measured.add(&outputs, &wanted, weights.as_deref()),
             Measures::Nothing => unreachable!("ends with columns of targets are judged by them"),
         }
+    }
+}
+
+impl OutputScores {
+    /// Computes the areas; targets that are no classes are compared as numbers.
+    fn finish(&mut self) {
+        let values = self.values.take();
+        if self.soft
+            && let Some(values) = values
+        {
+            (self.measures, self.roc) = (Measures::Values(values), None);
+        }
+        self.areas = self.roc.as_ref().map(Areas::of).unwrap_or_default();
     }
 }
 
@@ -359,7 +520,8 @@ pub fn evaluate(
     options: LoaderOptions,
     thresholds: Thresholds,
 ) -> Result<Option<Scores>, Error> {
-    let Some(mut evaluator) = Evaluator::new(&source.shape().targets, network, thresholds) else { return Ok(None) };
+    let Some(evaluator) = Evaluator::new(&source.shape().targets, network, thresholds) else { return Ok(None) };
+    let mut evaluator = evaluator.with_schema(source.schema());
     let normaliser = options.target_normaliser;
     let options = LoaderOptions {
         shuffle: false,

@@ -10,6 +10,7 @@ use paceline::data::{
 use super::{open_options, say};
 use crate::arguments::{Data, Format};
 use crate::failure::{DONE, Exit, Misuse};
+use crate::outputs::{Kind, expect_own_file};
 use crate::report::fetch_progress;
 
 pub(crate) fn run(command: &Data) -> Result<Exit> {
@@ -37,6 +38,8 @@ pub(crate) fn run(command: &Data) -> Result<Exit> {
         Data::Describe { source, partition, output, like, cache } => {
             let like = like.as_deref().map(PartitionNote::read).transpose()?;
             let schema = like.and_then(|note| note.kind.schema);
+            let note = output.join(format!("partition-{partition}.json"));
+            expect_own_file("data describe", &note, Kind::Note)?;
             let source = open(source, &OpenOptions { schema, ..open_options(cache, false) })?;
             say(&describe(*partition, &*source, output)?.display())?;
         }

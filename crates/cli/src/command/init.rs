@@ -83,7 +83,11 @@ fn label_of(columns: &[ColumnSurvey], wanted: Option<&str>, data: &str) -> Resul
             let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
             Misuse(format!("`--label {name}`: `{data}` has the columns `{}`", names.join("`, `"))).into()
         }),
-        None => Ok(LABELS.iter().find_map(|name| place(name)).unwrap_or(columns.len().saturating_sub(1))),
+        None => {
+            // Dates say when, not what.
+            let last = columns.iter().rposition(|column| !column.is_date());
+            Ok(LABELS.iter().find_map(|name| place(name)).or(last).unwrap_or(columns.len().saturating_sub(1)))
+        }
     }
 }
 
@@ -113,6 +117,10 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         ))
         .into());
     }
+    if target.is_date() {
+        let message = format!("the column `{}` holds dates: name the column to learn with `--label`", target.name);
+        return Err(Misuse(message).into());
+    }
     let is_classes = target.is_text() || target.is_countable && target.distinct <= MOST_CLASSES;
     if is_element(spec, &target.name) {
         return Err(Misuse(format!(
@@ -136,6 +144,9 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
             dropped.push(&column.name);
             writeln!(comments, "# `{}` {warning}: left out.", column.name)?;
         }
+    }
+    for column in features().filter(|column| column.is_date() && !dropped.contains(&column.name.as_str())) {
+        writeln!(comments, "# `{}` holds dates: they are read as days since 1970-01-01.", column.name)?;
     }
     if dropped.len() == columns.len() - 1 {
         return Err(Misuse("no column is left that a network could learn from: write a job file by hand".into()).into());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use paceline::train::{DIGITS_JOB, Event, Job, SavedModel, Stop, Take, TrainingStatistics};
+use paceline::train::{Event, Job, JobFile, SavedModel, Stop, Take, TrainingStatistics};
 use paceline_cluster::trust::Token;
 use paceline_cluster::wire::JobText;
 use paceline_cluster::{LeadOptions, StragglerLimit, run_master};
@@ -13,6 +13,7 @@ use super::open_options;
 use crate::arguments::{self, Events, OnPoison};
 use crate::failure::{DONE, Exit, INTERRUPTED, Misuse};
 use crate::interrupt::Interrupt;
+use crate::outputs::{Kind, expect_own_file};
 use crate::report::Reporter;
 
 /// The shortest time after which somebody may be given up, in seconds.
@@ -66,13 +67,17 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         open: open_options(&arguments.cache, arguments.events != Events::Auto),
         ..LeadOptions::new(output.clone())
     };
+    let read: Vec<&Path> = arguments.job.iter().chain(&arguments.from).map(|path| path.as_path()).collect();
+    let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
+    job.expect_inputs_safe(&output, &read, &options.open)?;
+    if let Some(record) = &arguments.record {
+        expect_own_file("--record", record, Kind::Record)?;
+    }
+    job.notes().iter().for_each(|note| reporter.tell(&Event::Note { message: note.clone() }));
     if arguments.restart {
         // Those of the run that is replaced.
         STATISTICS.iter().for_each(|name| drop(std::fs::remove_file(output.join(name))));
     }
-    let read: Vec<&Path> = arguments.job.iter().chain(&arguments.from).map(|path| path.as_path()).collect();
-    let job = Job::from_text(&text.text, text.is_json, &text.name, &format!("`{}`", text.name), &text.settings)?;
-    job.expect_inputs_safe(&output, &read, &options.open)?;
     let stop = Stop::default();
     let interrupt = Interrupt::install();
     interrupt.stops(stop.clone());
@@ -118,15 +123,13 @@ fn read_job(arguments: &arguments::Master) -> Result<JobText> {
         }
         settings.push(format!("train.mode={}", mode.name()));
     }
-    let Some(path) = &arguments.job else {
-        Job::digits(&settings)?;
-        return Ok(JobText { name: "digits".into(), text: DIGITS_JOB.into(), is_json: false, settings });
+    let file = match &arguments.job {
+        Some(path) => JobFile::read(path)?,
+        None => JobFile::digits(),
     };
     // What is wrong with a job is said here, as `train` says it, and not by those whom it is sent to.
-    Job::read(path, &settings)?;
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-    let name = path.file_stem().map_or_else(|| "job".into(), |name| name.to_string_lossy().into_owned());
+    file.job(&settings)?;
+    let JobFile { name, text, is_json, .. } = file;
     Ok(JobText { name, text, is_json, settings })
 }
 

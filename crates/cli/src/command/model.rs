@@ -2,14 +2,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use paceline::nn::{Filters, LayerInfo, Loss, ModelFile, Network};
-use paceline::train::{Normalisers, SavedModel};
+use paceline::train::{Normalisers, SavedModel, counted};
 
 use super::say;
 use crate::arguments::Model;
 use crate::drawing;
 use crate::failure::{DONE, Exit, Misuse};
 use crate::outputs::{Kind, MARK, expect_free_file};
-use crate::report::counted;
 
 pub(crate) fn run(command: &Model) -> Result<Exit> {
     let Model::Show { model, json, svg, filters, layer, overwrite } = command;

@@ -4,8 +4,8 @@ use std::iter::Peekable;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use paceline::data::{Cells, LeftOut, OpenOptions, cells, open, reads};
-use paceline::train::SavedModel;
+use paceline::data::{Cells, LeftOut, OpenOptions, cells, image_files, open, reads};
+use paceline::train::{ClassEnd, SavedModel};
 
 use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
@@ -18,8 +18,19 @@ use crate::sheet::{Format, Numbers, Sheet};
 const MOST_TOLD: usize = 20;
 
 pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
-    let arguments::Predict { model, data, output, overwrite, keep_columns, ids, batch, workers, helping, cache } =
-        arguments;
+    let arguments::Predict {
+        model,
+        data,
+        output,
+        overwrite,
+        keep_columns,
+        ids,
+        threshold,
+        batch,
+        workers,
+        helping,
+        cache,
+    } = arguments;
     if let Some(join) = &helping.join {
         return help(join, helping, workers, cache);
     }
@@ -28,6 +39,10 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         bail!("expected a model, `--data` and `--output`")
     };
     let format = Format::of(output)?;
+    if same_file::is_same_file(output, model).unwrap_or(false) {
+        let message = format!("`--output {}` is the model that is read: choose another name", output.display());
+        return Err(Misuse(message).into());
+    }
     let model = SavedModel::load(model)?;
     let options = OpenOptions { schema: model.schema.clone(), targets: false, ..open_options(cache, false) };
     if let Some(input) = reads(data, &options, output)? {
@@ -39,7 +54,14 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     let examples = source.examples();
     let left_out = source.left_out().to_vec();
     let kept = keep_columns.as_ref().map(|names| Kept::open(data, &options, names)).transpose()?;
-    let mut rows = Rows { model: Said::of(&model), ids: *ids, kept, next: 0, left_out: left_out.iter().peekable() };
+    let said = Said::of(&model, *threshold);
+    if let (Some(threshold), false) = (threshold, said.classes && said.names.len() == 2) {
+        let message = format!("`--threshold {threshold}` is for models that tell two classes apart");
+        return Err(Misuse(message).into());
+    }
+    let files = image_files(data, &options)?.map(Vec::into_iter);
+    let left_out_rows = left_out.iter().peekable();
+    let mut rows = Rows { model: said, ids: *ids, files, kept, next: 0, left_out: left_out_rows };
     let (count, (text, numbers)) = (rows.count(), rows.columns()?);
     let is_wide = !rows.model.offsets.is_empty();
     if output != Path::new("-") {
@@ -115,11 +137,17 @@ struct Said {
     width: usize,
     /// See [`SavedModel::output_offsets`].
     offsets: Vec<f64>,
+    /// The probability from which the second of two classes is predicted; none: where it is the more probable one.
+    threshold: Option<f32>,
+    /// Of several ends those that tell classes apart whose names are known.
+    ends: Vec<ClassEnd>,
 }
 
 impl Said {
-    fn of(model: &SavedModel) -> Self {
+    fn of(model: &SavedModel, threshold: Option<f32>) -> Self {
         Self {
+            threshold,
+            ends: model.class_ends(),
             names: model.output_names(),
             classes: model.predicts_classes(),
             what: if model.gives_probabilities() { "probability" } else { "output" },
@@ -151,6 +179,8 @@ impl Kept {
 struct Rows<'a> {
     model: Said,
     ids: bool,
+    /// The names of images.
+    files: Option<std::vec::IntoIter<String>>,
     kept: Option<Kept>,
     /// The row that comes next, from 0.
     next: u64,
@@ -166,8 +196,10 @@ impl Rows<'_> {
     /// The names of the columns of text and of numbers.
     fn columns(&self) -> Result<(Vec<String>, Vec<String>)> {
         let Said { names, classes, what, .. } = &self.model;
-        let mut text: Vec<String> = self.kept.iter().flat_map(|kept| kept.names.clone()).collect();
+        let mut text: Vec<String> = self.files.iter().map(|_| "file".into()).collect();
+        text.extend(self.kept.iter().flat_map(|kept| kept.names.clone()));
         text.extend(classes.then(|| "prediction".into()));
+        text.extend(self.model.ends.iter().map(|end| format!("prediction of {}", end.name)));
         // What is predicted beside what is wanted.
         let is_kept = |name: &String| text.contains(name);
         let told = |name: &String| match classes {
@@ -194,6 +226,9 @@ impl Rows<'_> {
     fn begin(&mut self) -> Result<Vec<String>> {
         self.next += 1;
         let mut text = Vec::new();
+        if let Some(files) = &mut self.files {
+            text.push(files.next().context("the folder has fewer images than before")?);
+        }
         if let Some(Kept { cells, places, .. }) = &mut self.kept {
             text.extend(cells.next_row(places)?.context("the data has fewer rows than before")?);
         }
@@ -205,6 +240,7 @@ impl Rows<'_> {
         while self.left_out.next_if(|left_out| left_out.row <= before).is_some() {
             let mut text = self.begin()?;
             text.extend(self.model.classes.then(String::new));
+            text.extend(self.model.ends.iter().map(|_| String::new()));
             sheet.row(&text, None, self.model.names.len())?;
         }
         Ok(())
@@ -220,8 +256,15 @@ impl Rows<'_> {
             // One output tells two classes apart.
             let pair = [1.0 - row[0], row[0]];
             let row = if self.model.classes && row.len() == 1 { &pair[..] } else { row };
-            let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best }).unwrap_or(0);
+            let best = match self.model.threshold {
+                Some(threshold) => usize::from(row[1] >= threshold),
+                None => highest(row),
+            };
             text.extend(self.model.classes.then(|| self.model.names[best].clone()));
+            text.extend(self.model.ends.iter().map(|end| {
+                let own = &row[end.columns.clone()];
+                end.classes[if own.len() == 1 { usize::from(own[0] > 0.5) } else { highest(own) }].clone()
+            }));
             match &self.model.offsets[..] {
                 [] => sheet.row(&text, Some(Numbers::Narrow(row)), row.len())?,
                 offsets => {
@@ -232,6 +275,11 @@ impl Rows<'_> {
         }
         Ok(())
     }
+}
+
+/// The place of the highest number, the first among equals.
+fn highest(row: &[f32]) -> usize {
+    (0..row.len()).reduce(|best, at| if row[at] > row[best] { at } else { best }).unwrap_or(0)
 }
 
 /// The error of the operating system, where that is the whole error.

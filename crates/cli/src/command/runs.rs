@@ -1,3 +1,5 @@
+mod page;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -5,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use paceline::nn::{ModelOnDisk, Registry};
 use paceline::train::picture::curves;
-use paceline::train::{End, Metric, Row, figure, panels, read_end, read_epochs};
+use paceline::train::{End, KeptEpoch, Metric, Row, figure, panels, read_end, read_epochs};
 use serde_json::{Value, json};
 
 use super::predict::write_beside;
@@ -52,6 +54,7 @@ impl State {
 /// What is known of a run by its folder.
 struct Run {
     name: String,
+    folder: PathBuf,
     state: State,
     epochs: u64,
     steps: u64,
@@ -69,7 +72,7 @@ struct Run {
 }
 
 pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
-    let arguments::Runs { folders, svg, sort, overwrite, json } = arguments;
+    let arguments::Runs { folders, svg, html, sort, overwrite, json } = arguments;
     let mut runs = match &folders[..] {
         [folder] => match read(folder)? {
             Some(run) => vec![run],
@@ -82,19 +85,21 @@ pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
     if let Some(by) = sort {
         sort_by(&mut runs, by)?;
     }
-    if let Some(path) = svg {
+    for (option, path, kind) in [("--svg", svg, Kind::Svg), ("--html", html, Kind::Html)] {
+        let Some(path) = path else { continue };
         let own = [MODEL, CHECKPOINT, TRIALS, FOLDS, "epochs.csv", "log.jsonl", "best.safetensors"];
         let folder = path.parent().unwrap_or(Path::new("."));
         if path.exists() && own.iter().any(|name| path.ends_with(name)) && read(folder)?.is_some() {
-            let message = format!("`--svg {}` is a file of a run: choose another name", path.display());
+            let message = format!("`{option} {}` is a file of a run: choose another name", path.display());
             return Err(Misuse(message).into());
         }
-        expect_free_file("--svg", path, Kind::Svg, *overwrite)?;
+        expect_free_file(option, path, kind, *overwrite)?;
         let metrics: Vec<Vec<&str>> = runs.iter().map(|run| run.metrics.iter().map(String::as_str).collect()).collect();
         let drawn: Vec<(&str, &[&str], &[Row])> =
             runs.iter().zip(&metrics).map(|(run, metrics)| (run.name.as_str(), &metrics[..], &run.rows[..])).collect();
         let picture = curves(&panels(&drawn), "epoch");
-        write_beside(path, |out| Ok(out.write_all(picture.as_bytes())?))?;
+        let text = if option == "--html" { page::page(&runs, &picture) } else { picture };
+        write_beside(path, |out| Ok(out.write_all(text.as_bytes())?))?;
     }
     if *json {
         let told: Vec<Value> = runs.iter().map(Run::told).collect();
@@ -126,8 +131,11 @@ fn sort_by(runs: &mut [Run], by: &str) -> Result<()> {
             let figures: std::collections::BTreeSet<&str> =
                 runs.iter().flat_map(|run| run.figures().into_keys()).collect();
             let figures = figures.into_iter().collect::<Vec<&str>>().join("`, `");
+            let known = figures.split("`, `").chain(["name", "changed", "epochs", "seconds"]);
+            let near = paceline::nn::config::nearest(by, known);
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             let message = format!(
-                "`--sort {by}`: expected `name`, `changed`, `epochs`, `seconds` or a figure of these runs: `{figures}`"
+                "`--sort {by}`: expected `name`, `changed`, `epochs`, `seconds` or a figure of these runs: `{figures}`{hint}"
             );
             return Err(Misuse(message).into());
         }
@@ -169,6 +177,7 @@ fn read(folder: &Path) -> Result<Option<Run>> {
         folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned());
     let mut run = Run {
         name,
+        folder: folder.to_owned(),
         state,
         epochs: last,
         steps: 0,
@@ -188,9 +197,9 @@ fn read(folder: &Path) -> Result<Option<Run>> {
         // Layers of another crate are not known here; the figures are told all the same.
         if let Ok(file) = ModelOnDisk::open(path, &Registry::default()) {
             (run.epochs, run.steps) = (file.progress.epoch.max(last), file.progress.iteration);
-            // A model of an earlier epoch than the last is the best one, and its figures are the run's.
-            let is_kept = state == State::Ended && path == &model && file.progress.epoch < last;
-            run.kept = is_kept.then_some(file.progress.epoch);
+            // The figures of a model that early stopping has kept are those of its epoch.
+            let kept = KeptEpoch::of(&file.extra).filter(|_| state == State::Ended && path == &model);
+            run.kept = kept.map(|kept| kept.epoch).filter(|epoch| *epoch < last);
             flatten("network", &serde_json::to_value(file.network.config())?, &mut run.network);
             if let Some(data) = file.extra.get("data").and_then(|data| serde_json::from_str::<Value>(data).ok()) {
                 flatten("data", &data, &mut run.network);
@@ -268,9 +277,15 @@ impl Run {
 /// Figures that are shown where some run has them.
 const SHOWN: [&str; 5] = ["loss", "score", "accuracy", "r2", "mae"];
 
-fn table(runs: &[Run]) -> Result<()> {
+/// The names of the figures that are shown, and the figures of each run.
+fn shown_figures(runs: &[Run]) -> (Vec<&'static str>, Vec<BTreeMap<&str, f64>>) {
     let figures: Vec<BTreeMap<&str, f64>> = runs.iter().map(Run::figures).collect();
-    let shown: Vec<&str> = SHOWN.into_iter().filter(|name| figures.iter().any(|of| of.contains_key(name))).collect();
+    let shown = SHOWN.into_iter().filter(|name| figures.iter().any(|of| of.contains_key(name))).collect();
+    (shown, figures)
+}
+
+fn table(runs: &[Run]) -> Result<()> {
+    let (shown, figures) = shown_figures(runs);
     let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0).max(4);
     let header: String =
         shown.iter().map(|name| format!(" {:>11}", if *name == "score" { "test loss" } else { name })).collect();

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::model::tell_network;
 use super::{open_options, say};
 use crate::arguments::{self, Device, Events, Mode};
-use crate::failure::{DONE, Exit, INTERRUPTED};
+use crate::failure::{DONE, Exit, INTERRUPTED, Misuse};
 use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 
@@ -36,10 +36,11 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
     if let Some(workers) = arguments.workers {
         settings.push(format!("train.workers={workers}"));
     }
-    let job = match &arguments.job {
+    let mut job = match &arguments.job {
         Some(path) => Job::read(path, &settings)?,
         None => Job::digits(&settings)?,
     };
+    job.options.force = arguments.force;
     job.notes().iter().for_each(|note| reporter.tell(&Event::Note { message: note.clone() }));
     if arguments.dry_run {
         return preview(arguments, &job);
@@ -64,9 +65,7 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }
-    if !arguments.force {
-        trainer.expect_memory()?;
-    }
+    trainer.expect_memory()?;
     interrupt.stops(trainer.stop());
     let outcome = trainer.run(&mut |event| reporter.tell(event)).map_err(|error| hint(error, arguments, &output))?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
@@ -140,12 +139,16 @@ fn cross_validate(
 /// What can be done about a run that is there.
 fn hint(error: Error, arguments: &arguments::Train, output: &Path) -> anyhow::Error {
     match error {
-        Error::RunExists { holds, .. } if arguments.events != Events::None => {
+        Error::RunExists { path, holds } if arguments.events != Events::None => {
             // A run goes on as a run, and folds as folds.
             let can_resume = holds == if arguments.cv.is_some() { Holds::Folds } else { Holds::Run };
+            let found = format!("`{}` holds {} already", path.display(), holds.noun());
+            if arguments.resume {
+                return Misuse(format!("{found}, which this command cannot resume: choose another `--output`")).into();
+            }
             let [resume, overwrite] = ["--resume", "--overwrite"].map(|how| same_command(arguments, output, how));
             let resume = if can_resume { format!("\n  go on with it: {resume}") } else { String::new() };
-            anyhow::anyhow!("{error}{resume}\n  replace it: {overwrite}")
+            anyhow::anyhow!("{found}: `--output` chooses another folder{resume}\n  replace it: {overwrite}")
         }
         error => error.into(),
     }
@@ -158,9 +161,7 @@ fn preview(arguments: &arguments::Train, job: &Job) -> Result<Exit> {
     if let Some(path) = &arguments.from {
         trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
     }
-    if !arguments.force {
-        trainer.expect_memory()?;
-    }
+    trainer.expect_memory()?;
     let preview = trainer.preview()?;
     match arguments.events {
         Events::Json => say(&serde_json::to_string(&preview)?)?,

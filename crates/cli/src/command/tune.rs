@@ -1,7 +1,7 @@
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use paceline::train::{Choice, DIGITS_JOB, Error, IfFound, Job, Method, Metric, Stop, TuneConfig, Tuning};
+use anyhow::Result;
+use paceline::train::{Choice, Error, Holds, IfFound, JobFile, Method, Metric, Stop, TuneConfig, Tuning};
 use serde_json::{Value, json};
 
 use super::{open_options, say};
@@ -13,14 +13,11 @@ use crate::interrupt::Interrupt;
 const SHOWN: usize = 10;
 
 pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
-    let (text, is_json, name) = match &arguments.job {
-        None => (DIGITS_JOB.to_owned(), false, "digits".to_owned()),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-            let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-            (text, is_json, path.file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned()))
-        }
+    let file = match &arguments.job {
+        None => JobFile::digits(),
+        Some(path) => JobFile::read(path)?,
     };
+    let JobFile { name, text, is_json, .. } = &file;
     let found = match (arguments.resume, arguments.overwrite) {
         (true, _) => IfFound::Resume,
         (false, true) => IfFound::Overwrite,
@@ -40,10 +37,11 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     let options = open_options(&arguments.cache, arguments.events != Events::Auto);
     let read: Vec<&Path> = arguments.job.iter().map(|path| path.as_path()).collect();
     if !arguments.resume {
-        let job = Job::from_text(&text, is_json, &name, &format!("`{name}`"), &arguments.settings)?;
+        let job = file.job(&arguments.settings)?;
         job.expect_inputs_safe(&output, &read, &options)?;
     }
-    let tuning = Tuning::new((&text, is_json, &name), &arguments.settings, |config| told.over(config), options)?;
+    let tuning = Tuning::new((text, *is_json, name), &arguments.settings, |config| told.over(config), options)?;
+    let tuning = tuning.force(arguments.force);
     let interrupt = Interrupt::install();
     let stop = Stop::default();
     interrupt.stops(stop.clone());
@@ -53,6 +51,7 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     match arguments.events {
         Events::Auto => {
             let keys: Vec<&str> = tuning.config().vary.keys().map(String::as_str).collect();
+            tuning.notes().iter().for_each(|note| emit!("{note}"));
             emit!("{name}: {at_once} trials at once, compared by {metric}; varied: {}", keys.join(", "));
         }
         Events::Json => say(&json!({ "event": "tuning", "tune": tuning.config(), "at_once": at_once }))?,
@@ -71,8 +70,15 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
         }
     };
     let tuned = tuning.run(&output, found, at_once, &stop, &mut tell).map_err(|error| match error {
-        Error::RunExists { .. } if arguments.events != Events::None => {
-            anyhow::anyhow!("{error}\n  go on with it: the same command and --resume\n  replace it: the same command and --overwrite")
+        Error::RunExists { path, holds } if arguments.events != Events::None => {
+            let resume = match holds {
+                Holds::Search => "\n  go on with it: the same command and --resume",
+                _ => "",
+            };
+            anyhow::anyhow!(
+                "`{}` holds {} already: `--output` chooses another folder{resume}\n  replace it: the same command and --overwrite",
+                path.display(), holds.noun()
+            )
         }
         error => error.into(),
     })?;

@@ -13,6 +13,7 @@ use crate::arguments::{self, Events};
 use crate::failure::{DONE, Exit, Misuse};
 use crate::interrupt::Interrupt;
 use crate::json_lines::JsonLines;
+use crate::outputs::{Kind, expect_own_file};
 use crate::report::stood_still;
 
 pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
@@ -25,6 +26,9 @@ pub(crate) fn run(arguments: &arguments::Worker) -> Result<Exit> {
         Some(listen) => listen.clone(),
         None => target.listens_by_default(),
     };
+    if let Some(record) = &arguments.record {
+        expect_own_file("--record", record, Kind::Record)?;
+    }
     let mut sources = open_options(&arguments.cache, arguments.events != Events::Auto);
     sources.root.clone_from(&arguments.data_root);
     sources.held = held(&arguments.partitions)?;

@@ -98,7 +98,10 @@ pub(super) fn hear(term: &Term, seconds: f64, told: &Told) {
             Told::Waiting(missing) => {
                 status.reason = format!("waiting for {}", missing.name());
             }
-            Told::Paused(paused) => decide(if *paused { "paused" } else { "going on" }.into()),
+            Told::Paused(paused) => {
+                decide(if *paused { "paused" } else { "going on" }.into());
+                status.reason = if *paused { "paused by an order" } else { "resumed by an order" }.into();
+            }
             Told::NotSaved { round, reason } => decide(format!("round {round} could not be saved: {reason}")),
         }
     });

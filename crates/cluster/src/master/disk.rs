@@ -10,8 +10,8 @@ use paceline_exchange::rounds::{Round, Schedule};
 use paceline_model::{Progress, State};
 use paceline_nn::{Array, Error as Unread, ModelFile, ModelOnDisk, Numbers, Presented};
 use paceline_train::{
-    AveragingOptions, Normalisers, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into, write_numbers,
-    write_snapshot,
+    AveragingOptions, KeptEpoch, Metric, Normalisers, Outer, ReplicaMode, Scores, Snapshot, Trainer, adopt_into,
+    write_numbers, write_snapshot,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -92,11 +92,19 @@ impl Disk {
     }
 
     /// Writes a state as a model file, from wherever it lies.
-    fn write(&self, path: &Path, state: &Bulk, progress: Progress, rounds: Option<&Rounds>) -> Result<(), String> {
+    fn write(
+        &self,
+        path: &Path,
+        state: &Bulk,
+        progress: Progress,
+        rounds: Option<&Rounds>,
+        kept: Option<KeptEpoch>,
+    ) -> Result<(), String> {
         let velocity = self.velocity_length();
         let numbers = Snapshot::new(state, self.trainer.network(), velocity)?;
         let presented = Presented::new(self.trainer.network(), &numbers, progress);
         let mut model = self.trainer.model_file(&self.normalisers, State::default(), progress, 0);
+        kept.iter().for_each(|kept| kept.keep(&mut model.extra));
         let mut beside = Vec::new();
         if let Some(rounds) = rounds {
             model.extra.insert(ROUNDS.into(), serde_json::to_string(rounds).expect("numbers can be written"));
@@ -186,7 +194,7 @@ impl Disk {
         let progress = Progress { iteration: rest.steps(), epoch: rest.epoch() };
         let rounds = Rounds { version: CHECKPOINT, run, term, round, rest, is_finished, judged };
         let path = self.folder.join(format!("checkpoint-{term}-{round}.safetensors"));
-        self.write(&path, &state, progress, Some(&rounds))?;
+        self.write(&path, &state, progress, Some(&rounds), None)?;
         Ok(path)
     }
 
@@ -220,7 +228,7 @@ impl Disk {
     }
 
     pub(super) fn keep_best(&self, state: &Bulk, progress: Progress) -> Result<(), String> {
-        self.write(&best_path(&self.folder), state, progress, None)
+        self.write(&best_path(&self.folder), state, progress, None, None)
     }
 
     /// Writes the model and reads it back.
@@ -230,12 +238,18 @@ impl Disk {
         progress: Progress,
         prefers_best: bool,
         keeps_best: bool,
+        kept: Option<KeptEpoch>,
     ) -> Result<Exported, ClusterError> {
         let failed = |reason| ClusterError::RunFailed { reason };
         let path = self.folder.join(MODEL);
-        if prefers_best && let Ok(best) = ModelFile::load_with_registry(&best_path(&self.folder), self.trainer.known())
+        if prefers_best
+            && let Ok(mut best) = ModelFile::load_with_registry(&best_path(&self.folder), self.trainer.known())
         {
             let scores = self.trainer.judge(&self.normalisers, &best.state)?;
+            let metric = self.trainer.options().early_stopping.map_or(Metric::Score, |stopping| stopping.metric);
+            if let Some(value) = scores.as_ref().and_then(|scores| metric.of(scores)) {
+                KeptEpoch { epoch: best.progress.epoch, metric, value }.keep(&mut best.extra);
+            }
             best.save(&path)?;
             let exported = self.read_back(path, &best, scores)?;
             return Ok(Exported { kept: Some(best.progress.epoch), ..exported });
@@ -243,7 +257,7 @@ impl Disk {
         if keeps_best {
             self.keep_best(state, progress).map_err(failed)?;
         }
-        self.write(&path, state, progress, None).map_err(failed)?;
+        self.write(&path, state, progress, None, kept).map_err(failed)?;
         let numbers = Snapshot::new(state, self.trainer.network(), self.velocity_length()).map_err(failed)?;
         let exported = self.read_back(path, &Presented::new(self.trainer.network(), &numbers, progress), None)?;
         Ok(Exported { kept: keeps_best.then_some(progress.epoch), ..exported })

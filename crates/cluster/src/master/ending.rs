@@ -164,7 +164,9 @@ impl Term {
         let progress = Progress { iteration: self.checkpoint_steps, epoch: self.epochs_done() };
         let prefers_best = !is_best && self.judging.comes_to_best();
         let keeps_best = is_best && self.judging.keeps_best();
-        self.ask(host, Operation::Export { state, progress, prefers_best, keeps_best });
+        let of_last = scores.as_ref().filter(|_| is_best);
+        let kept = of_last.and_then(|scores| self.judging.kept_epoch(progress.epoch, scores));
+        self.ask(host, Operation::Export { state, progress, prefers_best, keeps_best, kept });
         self.closing = Some(Closing::Exports(Box::new(scores)));
     }
 

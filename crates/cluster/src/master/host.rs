@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use paceline_exchange::Bulk;
 use paceline_exchange::rounds::{Incarnation, Now, Operator, Round, Schedule, Told};
 use paceline_model::Progress;
-use paceline_train::{Event, Scores};
+use paceline_train::{Event, KeptEpoch, Scores};
 
 use super::judging::Kept;
 use crate::coordination::{Leadership, RunRecord};
@@ -66,6 +66,8 @@ pub enum Operation {
         prefers_best: bool,
         /// Whether it is written as the best model, too.
         keeps_best: bool,
+        /// The epoch of the last state, where it is the best and the run keeps the best.
+        kept: Option<KeptEpoch>,
     },
     /// Steps down, so that another one leads at once. Not answered.
     Resign,
@@ -144,12 +146,12 @@ pub enum Answer {
         /// The state.
         state: Bulk,
         /// What it is worth.
-        scores: Result<Option<Scores>, ClusterError>,
+        scores: Result<Option<Box<Scores>>, ClusterError>,
     },
     /// Why the best model could not be written, if it could not.
     BestKept(Result<(), String>),
     /// The model stands, or why it does not.
-    Exported(Result<Exported, ClusterError>),
+    Exported(Result<Box<Exported>, ClusterError>),
 }
 
 /// Why a record could not be published.

@@ -154,8 +154,8 @@ fn write(disk: &Disk, operations: &Receiver<Operation>, answers: &Sender<Answer>
             Operation::Load(record) => Answer::Loaded(disk.load(&record).map(Box::new)),
             Operation::Save(checkpoint) => Answer::Saved(checkpoint.round, disk.save(checkpoint)),
             Operation::KeepBest { state, progress } => Answer::BestKept(disk.keep_best(&state, progress)),
-            Operation::Export { state, progress, prefers_best, keeps_best } => {
-                Answer::Exported(disk.export(&state, progress, prefers_best, keeps_best))
+            Operation::Export { state, progress, prefers_best, keeps_best, kept } => {
+                Answer::Exported(disk.export(&state, progress, prefers_best, keeps_best, kept).map(Box::new))
             }
             Operation::Tidy(newest) => {
                 disk.tidy(&newest);
@@ -199,7 +199,7 @@ impl MasterHost for Surroundings<'_> {
                         let reason = format!("the model could not be judged: {}", panic_message(&*panic));
                         Err(ClusterError::RunFailed { reason })
                     };
-                    let scores = judged.unwrap_or_else(panicked);
+                    let scores = judged.unwrap_or_else(panicked).map(|scores| scores.map(Box::new));
                     drop(answers.send(Answer::Judged { epoch, state, scores }));
                 };
                 if let Err(error) = start("paceline-judge", judge) {

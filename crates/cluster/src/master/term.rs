@@ -288,14 +288,16 @@ impl Term {
         match answer {
             Answer::Saved(round, saved) => self.take_saved(round, saved, host),
             Answer::Published(published) => self.take_published(published, host),
-            Answer::Judged { epoch, state, scores } => self.take_judged(epoch, state, scores?, host),
+            Answer::Judged { epoch, state, scores } => {
+                self.take_judged(epoch, state, scores?.map(|scores| *scores), host)
+            }
             Answer::BestKept(kept) => {
                 if let Err(reason) = kept {
                     host.tell(&Event::NotSaved { round: self.checkpoint.0, reason });
                 }
                 Ok(())
             }
-            Answer::Exported(exported) => self.take_exported(exported, host),
+            Answer::Exported(exported) => self.take_exported(exported.map(|exported| *exported), host),
             Answer::CoordinatorAway(reason) if Planted::EndsWithItsCoordinator.is(self.setup.planted) => {
                 Err(ClusterError::RunFailed { reason })
             }

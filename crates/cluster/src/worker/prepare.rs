@@ -26,6 +26,7 @@ pub fn read_job(
     let (normalisers, slots) = (trainer.fit_normalisers()?, slots as usize);
     let mode = replica_mode(trainer.options())?;
     let gives_nothing = mode == ReplicaMode::Sync;
+    trainer.expect_memory_of_slots(slots)?;
     let replica = CoreReplica::new(&trainer, mode, slots, normalisers)?;
     let (width, layout) = (trainer.network().parameter_count(), replica.layout());
     Ok((Ready { job: text, brings, width, layout, gives_nothing }, Box::new(replica)))

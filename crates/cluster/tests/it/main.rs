@@ -3,6 +3,7 @@
 mod embedded;
 mod inference;
 mod local_errors;
+mod messages;
 #[path = "../support/suite.rs"]
 mod suite;
 mod tracker;

@@ -3,22 +3,24 @@
 //! All lengths that the file tells are compared with the file before anything is allocated for them.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    Date32Type, Date64Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{FileDecoder, read_footer_length};
 use arrow_ipc::{Block, Message, MetadataVersion, root_as_footer, root_as_message};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
 use super::PIECE;
-use super::column::{ANY, Cells, EXPECTED, Place, Visit, unknown};
+use super::column::{ANY, Cells, EXPECTED, Place, VisitRaw, unknown};
 use super::files::Shard;
 use crate::Error;
 use crate::error::BoxError;
@@ -141,12 +143,17 @@ pub(super) fn find(shard: &Shard, file: &ArrowFile, name: &str) -> Result<Place,
         || matches!(of_row, DataType::Dictionary(_, of) if matches!(**of, DataType::Utf8 | DataType::LargeUtf8));
     let found = match of_row {
         _ if is_text && is_list => "lists of texts",
-        _ if is_text || is_number(of_row) => {
-            return Ok(Place { name: name.to_owned(), at, is_list, is_text, whole: 0 });
+        _ if is_text || is_number(of_row) || units_of_a_day(of_row).is_some() => {
+            return Ok(Place {
+                name: name.to_owned(),
+                at,
+                is_list,
+                is_text,
+                whole: 0,
+                per_day: units_of_a_day(of_row),
+            });
         }
-        DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..) => {
-            "dates or times"
-        }
+        DataType::Time32(_) | DataType::Time64(_) => "times of a day; write them as numbers",
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
             "decimals; cast them to double"
         }
@@ -157,6 +164,18 @@ pub(super) fn find(shard: &Shard, file: &ArrowFile, name: &str) -> Result<Place,
     Err(shard.wrong(name, 0, EXPECTED, found.to_owned()))
 }
 
+/// How many of its units a day has, for a column of dates or times since 1970.
+fn units_of_a_day(kind: &DataType) -> Option<f64> {
+    match kind {
+        DataType::Date32 => Some(1.0),
+        DataType::Timestamp(TimeUnit::Second, _) => Some(86_400.0),
+        DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => Some(86.4e6),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Some(86.4e9),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(86.4e12),
+        _ => None,
+    }
+}
+
 fn is_number(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_floating() || *kind == DataType::Boolean
 }
@@ -165,12 +184,13 @@ fn is_number(kind: &DataType) -> bool {
 pub(super) fn first_length(shard: &Shard, file: &ArrowFile, place: &Place) -> Result<usize, Error> {
     let mut length = None;
     each_batch(shard, file, &[place], &mut |arrays, from| {
-        if length.is_none() && !arrays[0].is_empty() {
+        if !arrays[0].is_empty() {
             let mut cells = Cells::default();
             Piece { place, shard, from, width: ANY }.read(&arrays[0].slice(0, 1), &mut cells)?;
             length = Some(cells.numbers.len());
+            return Ok(ControlFlow::Break(()));
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(length.unwrap_or(1))
 }
@@ -180,7 +200,7 @@ pub(super) fn each_piece(
     shard: &Shard,
     file: &ArrowFile,
     columns: &[(&Place, usize)],
-    visit: Visit<'_>,
+    visit: VisitRaw<'_>,
 ) -> Result<(), Error> {
     let places: Vec<&Place> = columns.iter().map(|(place, _)| *place).collect();
     let mut cells = vec![Cells::default(); columns.len()];
@@ -192,14 +212,16 @@ pub(super) fn each_piece(
                 cells.clear();
                 Piece { place, shard, from, width: *width }.read(&array.slice(start, count), cells)?;
             }
-            visit(&cells, from)?;
+            if visit(&mut cells, from)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })
 }
 
 /// Is handed columns for some rows, and the first of these rows.
-type VisitArrays<'a> = &'a mut dyn FnMut(&[ArrayRef], usize) -> Result<(), Error>;
+type VisitArrays<'a> = &'a mut dyn FnMut(&[ArrayRef], usize) -> Result<ControlFlow<()>, Error>;
 
 /// Hands over some columns, as many rows at a time as the file has together, with the first of them.
 fn each_batch(shard: &Shard, file: &ArrowFile, places: &[&Place], visit: VisitArrays<'_>) -> Result<(), Error> {
@@ -217,8 +239,8 @@ fn each_batch(shard: &Shard, file: &ArrowFile, places: &[&Place], visit: VisitAr
             batch.column(at).clone()
         };
         let arrays: Vec<ArrayRef> = places.iter().map(of).collect();
-        if arrays.first().is_some_and(|array| !array.is_empty()) {
-            visit(&arrays, from)?;
+        if arrays.first().is_some_and(|array| !array.is_empty()) && visit(&arrays, from)?.is_break() {
+            break;
         }
         from += batch.num_rows();
     }
@@ -292,6 +314,12 @@ impl Piece<'_> {
             DataType::Float16 => {
                 numbers.extend(array.as_primitive::<Float16Type>().values().iter().map(|value| value.to_f64()));
             }
+            DataType::Date32 => numbers!(Date32Type),
+            DataType::Date64 => numbers!(Date64Type),
+            DataType::Timestamp(TimeUnit::Second, _) => numbers!(TimestampSecondType),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => numbers!(TimestampMillisecondType),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => numbers!(TimestampMicrosecondType),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => numbers!(TimestampNanosecondType),
             DataType::Float32 => numbers!(Float32Type),
             DataType::Float64 => numbers!(Float64Type),
             DataType::Utf8 => texts.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned)),

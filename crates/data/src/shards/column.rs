@@ -1,5 +1,7 @@
 //! One column of a file, of whatever kind the file is.
 
+use std::ops::ControlFlow;
+
 use super::files::{Content, Shard};
 use super::{arrow_file, parquet_file};
 use crate::Error;
@@ -21,6 +23,8 @@ pub(super) struct Place {
     pub(super) is_text: bool,
     /// In Parquet: a value with less than this is missing.
     pub(super) whole: i16,
+    /// For dates and times: how many of their units a day has. They become days since 1970-01-01.
+    pub(super) per_day: Option<f64>,
 }
 
 /// The content of a column for some rows.
@@ -37,8 +41,10 @@ impl Cells {
     }
 }
 
-/// Is handed columns for some rows, and the first of these rows.
-pub(super) type Visit<'a> = &'a mut dyn FnMut(&[Cells], usize) -> Result<(), Error>;
+/// Is handed columns as they stand in the file.
+pub(super) type VisitRaw<'a> = &'a mut dyn FnMut(&mut [Cells], usize) -> Result<ControlFlow<()>, Error>;
+/// Is handed columns for some rows, and the first of these rows; may end the visit.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&[Cells], usize) -> Result<ControlFlow<()>, Error>;
 
 impl Place {
     /// Finds a column by its name.
@@ -66,11 +72,19 @@ pub(super) fn names(shard: &Shard) -> Vec<String> {
     }
 }
 
-/// Hands over some columns of a file, a piece at a time; each row must have so many numbers.
+/// Hands over some columns of a file, a piece at a time, until the visit ends; each row must have so many numbers.
 pub(super) fn each_piece(shard: &Shard, columns: &[(&Place, usize)], visit: Visit<'_>) -> Result<(), Error> {
+    let mut in_days = |cells: &mut [Cells], from: usize| {
+        for (cells, (place, _)) in cells.iter_mut().zip(columns) {
+            if let Some(per_day) = place.per_day {
+                cells.numbers.iter_mut().for_each(|number| *number /= per_day);
+            }
+        }
+        visit(cells, from)
+    };
     match &shard.content {
-        Content::Parquet(file) => parquet_file::each_piece(shard, file, columns, visit),
-        Content::Arrow(file) => arrow_file::each_piece(shard, file, columns, visit),
+        Content::Parquet(file) => parquet_file::each_piece(shard, file, columns, &mut in_days),
+        Content::Arrow(file) => arrow_file::each_piece(shard, file, columns, &mut in_days),
     }
 }
 

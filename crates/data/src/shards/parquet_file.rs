@@ -2,14 +2,14 @@
 
 use std::fs::File;
 
-use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::PIECE;
-use super::column::{ANY, Cells, EXPECTED, Place, Visit, unknown};
+use super::column::{ANY, Cells, EXPECTED, Place, VisitRaw, unknown};
 use super::files::Shard;
 use crate::Error;
 
@@ -53,7 +53,7 @@ pub(super) fn find(shard: &Shard, file: &ParquetFile, name: &str) -> Result<Plac
         None if is_list && is_text => "lists of texts",
         None => {
             let whole = column.max_def_level();
-            return Ok(Place { name: name.to_owned(), at, is_list, is_text, whole });
+            return Ok(Place { name: name.to_owned(), at, is_list, is_text, whole, per_day: units_of_a_day(&column) });
         }
     };
     Err(shard.wrong(name, 0, EXPECTED, found.to_owned()))
@@ -78,7 +78,7 @@ pub(super) fn each_piece(
     shard: &Shard,
     file: &ParquetFile,
     columns: &[(&Place, usize)],
-    visit: Visit<'_>,
+    visit: VisitRaw<'_>,
 ) -> Result<(), Error> {
     let mut from = 0;
     let mut cells = vec![Cells::default(); columns.len()];
@@ -93,7 +93,9 @@ pub(super) fn each_piece(
                 cells.clear();
                 Piece { place, shard, from, rows, width: *width }.read_into(reader, cells)?;
             }
-            visit(&cells, from)?;
+            if visit(&mut cells, from)?.is_break() {
+                return Ok(());
+            }
             from += rows;
             left -= rows;
         }
@@ -205,9 +207,7 @@ fn is_text(column: &ColumnDescriptor) -> bool {
 fn what_else(column: &ColumnDescriptor) -> Option<&'static str> {
     let logical = column.logical_type_ref();
     match (column.physical_type(), column.converted_type()) {
-        _ if matches!(logical, Some(LogicalType::Date | LogicalType::Time { .. } | LogicalType::Timestamp { .. })) => {
-            Some("dates or times")
-        }
+        _ if matches!(logical, Some(LogicalType::Time { .. })) => Some("times of a day; write them as numbers"),
         _ if matches!(logical, Some(LogicalType::Decimal { .. })) => Some("decimals; cast them to double"),
         (Type::INT96, _) => Some("times"),
         (Type::FIXED_LEN_BYTE_ARRAY, _) => Some("bytes"),
@@ -215,14 +215,24 @@ fn what_else(column: &ColumnDescriptor) -> Option<&'static str> {
         (Type::BYTE_ARRAY, ConvertedType::UTF8 | ConvertedType::ENUM) => None,
         (Type::BYTE_ARRAY, _) => Some("bytes"),
         (_, ConvertedType::DECIMAL) => Some("decimals; cast them to double"),
-        (
-            _,
-            ConvertedType::DATE
-            | ConvertedType::TIME_MILLIS
-            | ConvertedType::TIME_MICROS
-            | ConvertedType::TIMESTAMP_MILLIS
-            | ConvertedType::TIMESTAMP_MICROS,
-        ) => Some("dates or times"),
+        (_, ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS) => Some("times of a day; write them as numbers"),
+        _ => None,
+    }
+}
+
+/// How many of its units a day has, for a column of dates or times since 1970.
+fn units_of_a_day(column: &ColumnDescriptor) -> Option<f64> {
+    if let Some(LogicalType::Timestamp(timestamp)) = column.logical_type_ref() {
+        return Some(match timestamp.unit {
+            TimeUnit::MILLIS => 86.4e6,
+            TimeUnit::MICROS => 86.4e9,
+            TimeUnit::NANOS => 86.4e12,
+        });
+    }
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Some(1.0),
+        (_, ConvertedType::TIMESTAMP_MICROS) => Some(86.4e9),
+        (_, ConvertedType::TIMESTAMP_MILLIS) => Some(86.4e6),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use paceline_model::{Batch, Targets};
 
 use super::layout::{Layout, Piece};
 use crate::source::{begin, check_indices, class_targets, value_targets};
-use crate::{Error, ExampleShape, NormaliserKind, Schema, Source};
+use crate::{Error, ExampleShape, Source};
 
 /// Decoded rows, one after the other.
 pub(super) enum Spilled {
@@ -97,15 +97,12 @@ impl Room {
             return Ok(Spilled::InMemory { features: self.features, targets: self.targets, weights });
         };
         let file = file.into_inner().map_err(|error| no_room(error.into_error()))?;
-        let schema = Schema::of_targets(&self.shape.targets);
         Ok(Spilled::InFile(Rows {
             shape: self.shape,
             rows: self.rows,
             is_weighted: self.is_weighted,
             targets: self.targets,
             file,
-            schema,
-            normaliser: NormaliserKind::None,
         }))
     }
 }
@@ -122,15 +119,6 @@ pub(super) struct Rows {
     /// Empty: their kind.
     targets: Targets,
     file: File,
-    schema: Option<Schema>,
-    normaliser: NormaliserKind,
-}
-
-impl Rows {
-    pub(super) fn suits(mut self, normaliser: NormaliserKind) -> Self {
-        self.normaliser = normaliser;
-        self
-    }
 }
 
 impl Source for Rows {
@@ -178,14 +166,6 @@ impl Source for Rows {
             }
         }
         Ok(())
-    }
-
-    fn schema(&self) -> Option<&Schema> {
-        self.schema.as_ref()
-    }
-
-    fn default_normaliser(&self) -> NormaliserKind {
-        self.normaliser
     }
 
     fn weighted(&self) -> bool {

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use csv::StringRecord;
 use paceline_model::Targets;
 
+use super::dates::days;
 use super::fit::whole_number;
 use super::rows::{Cell, Rows};
 use super::{Column, ColumnKind, Missing, Schema, SchemaTarget, Unknown};
@@ -22,20 +23,23 @@ pub(crate) struct Decoder {
 }
 
 enum Feature {
-    Number { fill: f32, shift: f64 },
+    Number { fill: f32, shift: f64, is_date: bool },
     Category { places: HashMap<String, usize> },
 }
 
 enum Target {
     None,
-    Classes {
-        field: usize,
-        indices: HashMap<String, usize>,
-    },
-    /// Columns with their offsets.
-    Values {
-        fields: Vec<(usize, f64)>,
-    },
+    Classes { field: usize, indices: HashMap<String, usize> },
+    Values { fields: Vec<TargetColumn> },
+}
+
+/// One of several target columns.
+struct TargetColumn {
+    field: usize,
+    /// Subtracted from a number before it is rounded.
+    shift: f64,
+    /// For texts: the place of each class, which stands for it.
+    classes: HashMap<String, usize>,
 }
 
 /// Rows that were decoded.
@@ -71,9 +75,9 @@ impl Decoder {
         for (at, Column { name, kind }) in schema.columns.iter().enumerate() {
             let field = if by_place { at } else { rows.column(name)? };
             let feature = match kind {
-                ColumnKind::Number { mean, shift } => {
+                ColumnKind::Number { mean, shift, is_date } => {
                     let fill = if let Missing::Value(value) = schema.missing { f64::from(value) } else { *mean };
-                    Feature::Number { fill: (fill - shift) as f32, shift: *shift }
+                    Feature::Number { fill: (fill - shift) as f32, shift: *shift, is_date: *is_date }
                 }
                 ColumnKind::Category { names } => Feature::Category { places: numbered(names) },
                 ColumnKind::Characters { .. } => {
@@ -97,8 +101,13 @@ impl Decoder {
                     return Err(Error::BadSetting { setting: "label", expected, found: label.join(",") });
                 }
                 let shifts = shifts.iter().copied().chain(std::iter::repeat(0.0));
-                let field = |(name, shift): (&String, f64)| Ok((rows.column(name)?, shift));
-                Target::Values { fields: names.iter().zip(shifts).map(field).collect::<Result<_, Error>>()? }
+                let classes = schema.target_classes.iter().map(|names| numbered(names));
+                let classes = classes.chain(std::iter::repeat_with(HashMap::new));
+                let field = |((name, shift), classes): ((&String, f64), HashMap<String, usize>)| {
+                    Ok(TargetColumn { field: rows.column(name)?, shift, classes })
+                };
+                let fields = names.iter().zip(shifts).zip(classes).map(field);
+                Target::Values { fields: fields.collect::<Result<_, Error>>()? }
             }
         };
         // Weights are for training and scoring; predictions need none.
@@ -189,7 +198,7 @@ impl Decoder {
         let targets: Vec<usize> = match &self.target {
             Target::None => Vec::new(),
             Target::Classes { field, .. } => vec![*field],
-            Target::Values { fields } => fields.iter().map(|(field, _)| *field).collect(),
+            Target::Values { fields } => fields.iter().map(|column| column.field).collect(),
         };
         let features = self.columns.iter().map(|(field, _)| *field);
         let mut needed = features.chain(targets).chain(self.weight);
@@ -202,6 +211,10 @@ impl Decoder {
             match (feature, Cell::of(text)) {
                 (_, Cell::Missing) if self.missing == Missing::Error => return Err(Bad { field, why: Why::Missing }),
                 (Feature::Number { fill, .. }, Cell::Missing) => out.features.push(*fill),
+                (Feature::Number { shift, is_date: true, .. }, _) => match days(text) {
+                    Some(days) => out.features.push((days - shift) as f32),
+                    None => return Err(Bad { field, why: Why::NotANumber("date such as 2024-01-31, as in training") }),
+                },
                 (Feature::Number { shift, .. }, Cell::Number(number)) => out.features.push((number - shift) as f32),
                 (Feature::Number { .. }, Cell::Text(_)) => {
                     return Err(Bad { field, why: Why::NotANumber("finite number") });
@@ -231,8 +244,16 @@ impl Decoder {
                 classes.push(index.ok_or_else(|| unknown(*field, text, indices, self.advice))? as u32);
             }
             (Target::Values { fields }, Targets::Values { values, .. }) => {
-                for (field, shift) in fields {
-                    values.push((number_in(record, *field, "finite number")? - shift) as f32);
+                for TargetColumn { field, shift, classes } in fields {
+                    let text = &record[*field];
+                    values.push(match Cell::of(text) {
+                        _ if classes.is_empty() => (number_in(record, *field, "finite number")? - shift) as f32,
+                        Cell::Missing => return Err(Bad { field: *field, why: Why::Missing }),
+                        _ => match classes.get(text) {
+                            Some(place) => *place as f32,
+                            None => return Err(unknown(*field, text, classes, self.advice)),
+                        },
+                    });
                 }
             }
             _ => {}

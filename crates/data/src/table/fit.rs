@@ -4,10 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use csv::{Position, StringRecord};
 
+use super::dates::days;
 use super::decoder::missing_value;
-use super::narrowing::{Spread, looks_like_a_number, remark_on_classes, remark_on_names, remark_on_numbers};
+use super::narrowing::{
+    Spread, looks_like_a_number, remark_on_classes, remark_on_dates, remark_on_labels, remark_on_names,
+    remark_on_numbers,
+};
 use super::rows::{Cell, Rows};
-use super::{Column, ColumnKind, Dropped, Missing, Schema, SchemaTarget, TableOptions, Task};
+use super::{Column, ColumnKind, Dropped, LabelType, Missing, Schema, SchemaTarget, TableOptions, Task};
 use crate::Error;
 use crate::source::Notes;
 
@@ -30,8 +34,10 @@ pub(crate) struct Fitted {
 struct Gathered {
     numbers: u64,
     texts: u64,
-    sum: f64,
     spread: Spread,
+    /// Texts that are dates, and the days that they stand for.
+    dates: u64,
+    days: Spread,
     /// Whether some number has a fraction or is negative, so that it cannot be a class.
     not_countable: bool,
     /// The distinct cells; `None` once they are too many.
@@ -48,12 +54,15 @@ impl Gathered {
             Cell::Missing => return,
             Cell::Number(number) => {
                 self.numbers += 1;
-                self.sum += number;
                 self.spread.add(number);
                 self.not_countable |= number < 0.0 || number.fract() != 0.0 || number > 1e9;
             }
             Cell::Text(_) => {
                 self.texts += 1;
+                if let Some(day) = days(text) {
+                    self.dates += 1;
+                    self.days.add(day);
+                }
                 self.numeric_texts += u64::from(looks_like_a_number(text));
                 if self.first_text.is_none() {
                     self.first_text = Some((position(), text.to_owned()));
@@ -68,6 +77,11 @@ impl Gathered {
                 self.names = None;
             }
         }
+    }
+
+    /// True if every value is a date.
+    fn is_date(&self) -> bool {
+        self.numbers == 0 && self.dates > 0 && self.dates == self.texts
     }
 
     /// A column is what most of its cells are.
@@ -124,6 +138,11 @@ pub(crate) fn fit(
     for field in &features {
         let name = rows.names[*field].clone();
         let kind = match forced.contains(field) || of(*field).is_text() {
+            true if !forced.contains(field) && of(*field).is_date() => {
+                let days = &of(*field).days;
+                notes.remarks.push(remark_on_dates(&rows.path, &name));
+                ColumnKind::Number { mean: days.mean(), shift: days.shift(), is_date: true }
+            }
             true => {
                 let names = category_names(of(*field), rows, *field)?;
                 let looks_numeric = !forced.contains(field) && 2 * of(*field).numeric_texts > of(*field).texts;
@@ -135,15 +154,17 @@ pub(crate) fn fit(
             }
             false => {
                 expect_numbers(of(*field), rows, *field)?;
-                let Gathered { numbers, sum, spread, .. } = of(*field);
+                let spread = &of(*field).spread;
                 let shift = spread.shift();
-                notes.remarks.extend(spread.remark(shift, rows, &name));
-                ColumnKind::Number { mean: if *numbers == 0 { 0.0 } else { sum / *numbers as f64 }, shift }
+                notes.remarks.extend(spread.remark(shift, &rows.path, &name));
+                ColumnKind::Number { mean: spread.mean(), shift, is_date: false }
             }
         };
         columns.push(Column { name, kind });
     }
     let name = |field: &usize| rows.names[*field].clone();
+    let mut target_classes: Vec<Vec<String>> = Vec::new();
+    let mut label_type = LabelType::Text;
     let target = match &labels[..] {
         _ if !wants_targets => SchemaTarget::None,
         [] => SchemaTarget::None,
@@ -152,16 +173,36 @@ pub(crate) fn fit(
                 Some(names) => names.clone(),
                 None => class_names(of(*label), rows, *label)?,
             };
-            notes.remarks.extend(
-                options.task.is_none().then(|| remark_on_classes(of(*label).is_text(), &names, &name(label))).flatten(),
-            );
+            label_type = LabelType::of_names(&names);
+            if options.task.is_none() && options.classes.is_none() {
+                let of_label = of(*label);
+                notes.remarks.extend(match &of_label.first_text {
+                    Some((_, text)) if 2 * of_label.numeric_texts > of_label.texts => {
+                        Some(remark_on_labels(text, rows, &name(label)))
+                    }
+                    _ => remark_on_classes(&names, &name(label)),
+                });
+            }
             SchemaTarget::Classes { column: name(label), names }
         }
         labels => {
-            labels.iter().try_for_each(|label| expect_numbers(of(*label), rows, *label))?;
-            let mut shifts: Vec<f64> = labels.iter().map(|label| of(*label).spread.shift()).collect();
-            for (label, shift) in labels.iter().zip(&shifts) {
-                notes.remarks.extend(of(*label).spread.remark(*shift, rows, &name(label)));
+            // Texts among several labels are classes of an end of their own.
+            let is_classes = |label: &usize| labels.len() > 1 && of(*label).is_text();
+            for label in labels {
+                if is_classes(label) {
+                    target_classes.push(category_names(of(*label), rows, *label)?);
+                } else {
+                    expect_numbers(of(*label), rows, *label)?;
+                    target_classes.push(Vec::new());
+                }
+            }
+            if target_classes.iter().all(Vec::is_empty) {
+                target_classes.clear();
+            }
+            let shift = |label: &usize| if is_classes(label) { 0.0 } else { of(*label).spread.shift() };
+            let mut shifts: Vec<f64> = labels.iter().map(shift).collect();
+            for (label, shift) in labels.iter().zip(&shifts).filter(|(label, _)| !is_classes(label)) {
+                notes.remarks.extend(of(*label).spread.remark(*shift, &rows.path, &name(label)));
             }
             if shifts.iter().all(|shift| *shift == 0.0) {
                 shifts.clear();
@@ -175,7 +216,8 @@ pub(crate) fn fit(
         weight: weight.as_ref().map(name),
         missing,
         unknown: options.unknown.unwrap_or_default(),
-        ..Schema::default()
+        labels: label_type,
+        target_classes,
     };
     Ok(Fitted { schema, rows: count, starts, notes, groups: groups.map(|groups| groups.numbers) })
 }

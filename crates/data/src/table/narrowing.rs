@@ -1,5 +1,7 @@
 //! From the numbers of a file, which have 64 bits, to features of 32.
 
+use std::path::Path;
+
 use super::rows::Rows;
 use super::{Column, ColumnKind};
 use crate::Arrays;
@@ -45,20 +47,20 @@ impl Extent {
     /// The schema's entry for a column of these numbers.
     fn column(&self, name: String) -> Column {
         let mean = self.sum / self.count.max(1) as f64;
-        Column { name, kind: ColumnKind::Number { mean, shift: self.shift() } }
+        Column { name, kind: ColumnKind::Number { mean, shift: self.shift(), is_date: false } }
     }
 }
 
 /// How the numbers of a column lie.
 #[derive(Default)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     extent: Extent,
     /// The first numbers.
     sample: Vec<f64>,
 }
 
 impl Spread {
-    pub(super) fn add(&mut self, number: f64) {
+    pub(crate) fn add(&mut self, number: f64) {
         self.extent.add(number);
         if self.sample.len() < SAMPLED {
             self.sample.push(number);
@@ -66,19 +68,24 @@ impl Spread {
     }
 
     /// What to subtract before rounding: the middle, if rounding first would blur the column; else nothing.
-    pub(super) fn shift(&self) -> f64 {
+    pub(crate) fn shift(&self) -> f64 {
         self.extent.shift()
     }
 
+    /// The mean of all numbers; 0 of none.
+    pub(super) fn mean(&self) -> f64 {
+        self.extent.sum / self.extent.count.max(1) as f64
+    }
+
     /// Says so where numbers that differ become the same.
-    pub(super) fn remark(&self, shift: f64, rows: &Rows, column: &str) -> Option<String> {
+    pub(crate) fn remark(&self, shift: f64, path: &Path, column: &str) -> Option<String> {
         let sampled = self.sample.len();
         let (distinct, narrow) = distinct_numbers(self.sample.clone(), shift);
         (narrow < distinct).then(|| {
             format!(
                 "column `{column}` of `{}`: {distinct} different numbers among the first {sampled} become {narrow} when they are rounded to \
                  32 bits; if they are names, not amounts, `drop={column}` or `categories={column}` says so",
-                rows.path.display()
+                path.display()
             )
         })
     }
@@ -124,11 +131,13 @@ impl Arrays {
 /// Whole numbers of more distinct values than these are perhaps amounts, not classes.
 const MANY_CLASSES: usize = 10;
 
-/// Says so where whole numbers are taken for classes.
-pub(super) fn remark_on_classes(is_text: bool, names: &[String], column: &str) -> Option<String> {
-    (!is_text && names.len() > MANY_CLASSES).then(|| {
+/// Says so where numbers are taken for classes: many whole ones, or some with a fraction.
+pub(crate) fn remark_on_classes(names: &[String], column: &str) -> Option<String> {
+    let numbers: Option<Vec<f64>> = names.iter().map(|name| name.parse().ok()).collect();
+    let is_fractional = numbers?.iter().any(|number| number.fract() != 0.0);
+    (is_fractional || names.len() > MANY_CLASSES).then(|| {
         format!(
-            "the whole numbers of column `{column}` are taken for {} classes; if they are amounts to predict, `task=regression` says so",
+            "the numbers of column `{column}` are taken for {} classes; if they are amounts to predict, `task=regression` says so",
             names.len()
         )
     })
@@ -160,6 +169,23 @@ pub(super) fn remark_on_numbers(text: &str, rows: &Rows, column: &str) -> String
     )
 }
 
+/// Says so where labels that look like numbers become classes.
+pub(super) fn remark_on_labels(text: &str, rows: &Rows, column: &str) -> String {
+    format!(
+        "the label `{column}` of `{}` holds numbers such as `{text}`, which cannot be read as numbers, and each becomes a class: write \
+         them with digits and one decimal point to predict amounts",
+        rows.path.display()
+    )
+}
+
+/// Says how dates become numbers.
+pub(super) fn remark_on_dates(path: &Path, column: &str) -> String {
+    format!(
+        "column `{column}` of `{}` holds dates and is read as days since 1970-01-01; `categories={column}` makes a category of it",
+        path.display()
+    )
+}
+
 /// Says so where a column of texts becomes very many features.
 pub(super) fn remark_on_names(names: usize, rows: &Rows, column: &str) -> Option<String> {
     (names > MANY_NAMES).then(|| {
@@ -183,7 +209,7 @@ mod tests {
             [0.1, 0.2, f64::NAN].into_iter().for_each(|number| add(1, number));
         });
         let shift = |Column { kind, .. }: &Column| match kind {
-            ColumnKind::Number { mean, shift } => (*mean, *shift),
+            ColumnKind::Number { mean, shift, .. } => (*mean, *shift),
             other => panic!("a number became {other:?}"),
         };
         assert_eq!(columns.iter().map(shift).map(|(_, shift)| shift).collect::<Vec<_>>(), [1.7e9 + 49.5, 0.0]);

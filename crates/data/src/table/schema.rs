@@ -22,6 +22,10 @@ pub struct Schema {
     /// The type that class labels had in the program that trained; class names are text in every file.
     #[serde(default, skip_serializing_if = "LabelType::is_text")]
     pub labels: LabelType,
+    /// For several target columns, as networks with several ends have: the classes of each column of texts, whose values are their
+    /// places here; none for a column of numbers. Empty where no column has texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_classes: Vec<Vec<String>>,
 }
 
 /// The type of class labels, so that a program gets back the values that it trained with.
@@ -40,6 +44,12 @@ pub enum LabelType {
 }
 
 impl LabelType {
+    /// The type of the labels of a file: whole numbers if all are written so, else text.
+    pub(crate) fn of_names(names: &[String]) -> Self {
+        let is_whole = |name: &String| name.parse::<i64>().is_ok_and(|number| number.to_string() == *name);
+        if !names.is_empty() && names.iter().all(is_whole) { Self::Integer } else { Self::Text }
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
     fn is_text(&self) -> bool {
         *self == Self::Text
@@ -68,6 +78,9 @@ pub enum ColumnKind {
         /// with seconds since 1970.
         #[serde(default, skip_serializing_if = "is_zero")]
         shift: f64,
+        /// True if cells are dates of ISO 8601, read as days since 1970-01-01.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_date: bool,
     },
     /// One feature for each name: 1 for the name in the cell, 0 for the others; all 0 for a missing value.
     Category {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::dates::days;
 use super::narrowing::looks_like_a_number;
 use super::{Cell, Cells};
 use crate::{Error, OpenOptions, cells};
@@ -20,6 +21,8 @@ pub struct ColumnSurvey {
     pub texts: u64,
     /// Texts that people would read as numbers, such as `$12`.
     pub numeric_texts: u64,
+    /// Texts that are dates of ISO 8601.
+    pub dates: u64,
     /// Cells without a value.
     pub missing: u64,
     /// Distinct values, up to 10,000.
@@ -42,14 +45,20 @@ impl ColumnSurvey {
         self.numbers + self.texts + self.missing
     }
 
-    /// True if most values are texts: the column is a category.
-    pub fn is_text(&self) -> bool {
-        self.texts > 0 && self.texts >= self.numbers
+    /// True if every value is a date: the column is read as days since 1970-01-01.
+    pub fn is_date(&self) -> bool {
+        self.numbers == 0 && self.dates > 0 && self.dates == self.texts
     }
 
-    /// `number`, `text` or `empty`.
+    /// True if most values are texts that are no dates: the column is a category.
+    pub fn is_text(&self) -> bool {
+        self.texts > 0 && self.texts >= self.numbers && !self.is_date()
+    }
+
+    /// `number`, `date`, `text` or `empty`.
     pub fn kind(&self) -> &'static str {
         match self {
+            _ if self.is_date() => "date",
             _ if self.is_text() => "text",
             Self { numbers: 0, .. } => "empty",
             _ => "number",
@@ -69,7 +78,9 @@ impl ColumnSurvey {
                 Some("has another text in every row, as names and keys have".into())
             }
             _ if self.is_text() && self.distinct > 100 => Some("has very many different texts".into()),
-            _ if !self.is_text() && self.texts > 0 => Some(format!("has {} texts among its numbers", self.texts)),
+            _ if !self.is_text() && !self.is_date() && self.texts > 0 => {
+                Some(format!("has {} texts among its numbers", self.texts))
+            }
             _ => None,
         }
     }
@@ -103,6 +114,7 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
                 Cell::Text(text) => {
                     column.texts += 1;
                     column.numeric_texts += u64::from(looks_like_a_number(text));
+                    column.dates += u64::from(days(text).is_some());
                 }
             }
             if column.example.is_empty() {

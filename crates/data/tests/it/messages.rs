@@ -120,6 +120,7 @@ fn all() -> Vec<Error> {
             found: "reed".into(),
             known: 3,
             suggestion: Suggestion(Some("red".into())),
+            advice: Advice::HeldOut,
         },
         Error::TooManyClasses { path: "data/flowers.csv".into(), column: "colour".into(), limit: 10_000 },
         Error::NotParquet { path: "data/flowers.csv".into(), source: "unexpected end".into() },

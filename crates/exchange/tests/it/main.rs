@@ -5,5 +5,6 @@ mod entropy;
 mod frames;
 mod hostile_messages;
 mod instruction_sets;
+mod messages;
 mod reference;
 mod thresholds;

@@ -24,6 +24,8 @@ pub struct Classification {
     confusion: Confusion,
     /// N, and the weight of the examples whose class is among the N highest outputs.
     top: Option<(usize, f64)>,
+    /// The probability from which class 1 of two is predicted; none: above 0.5.
+    threshold: Option<f32>,
     examples: u64,
     not_finite: u64,
 }
@@ -37,7 +39,7 @@ impl Classification {
     /// An evaluation of the classes called `names`, with no examples yet.
     pub fn new(names: Vec<String>) -> Self {
         assert!(!names.is_empty(), "a classification expects at least one class, got none");
-        Self { confusion: Confusion::new(names.len()), names, top: None, examples: 0, not_finite: 0 }
+        Self { confusion: Confusion::new(names.len()), names, top: None, threshold: None, examples: 0, not_finite: 0 }
     }
 
     /// Also gathers how often the actual class is among the `n` highest outputs.
@@ -45,6 +47,14 @@ impl Classification {
         assert!(n > 0, "a top-N accuracy expects an N of at least 1, got 0");
         assert_eq!(self.examples, 0, "N must be set before the first batch");
         self.top = Some((n, 0.0));
+        self
+    }
+
+    /// Of two classes, predicts class 1 where its probability is at least this.
+    pub fn with_threshold(mut self, threshold: f32) -> Self {
+        assert_eq!(self.names.len(), 2, "a threshold decides between two classes");
+        assert_eq!(self.examples, 0, "the threshold must be set before the first batch");
+        self.threshold = Some(threshold);
         self
     }
 
@@ -58,7 +68,7 @@ impl Classification {
             let finite = row.is_finite();
             self.examples += 1;
             self.not_finite += u64::from(!finite);
-            self.confusion.add(row.class, finite.then(|| row.predicted()), row.weight);
+            self.confusion.add(row.class, finite.then(|| row.predicted_at(self.threshold)), row.weight);
             if let Some((n, hits)) = &mut self.top
                 && finite
                 && row.rank() < *n
@@ -75,6 +85,7 @@ impl Classification {
     /// When `other` evaluates other classes or another N.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.names, other.names, "only evaluations of the same classes merge");
+        assert_eq!(self.threshold, other.threshold, "only evaluations at the same threshold merge");
         self.confusion.merge(&other.confusion);
         self.examples += other.examples;
         self.not_finite += other.not_finite;

@@ -12,10 +12,12 @@
 //!
 //! - [`Classification`] — accuracy, precision, recall, F1, MCC, the confusion matrix
 //! - [`Roc`], [`MultiClassRoc`] — how well the scores order the examples, at any threshold
+//! - [`Calibration`] — how well probabilities agree with frequencies
 //! - [`Regression`] — the errors and correlations of every column
 //! - `rows` checks a batch and walks over its examples
 //! - `confusion`, `curve`, `moments` hold the formulas; `table` aligns what is displayed
 
+mod calibration;
 mod classification;
 mod confusion;
 mod curve;
@@ -29,9 +31,10 @@ mod table;
 #[cfg(test)]
 mod fixture;
 
+pub use calibration::{Calibration, CalibrationBin, CalibrationReport};
 pub use classification::{ClassReport, Classification, ClassificationReport, TopN};
 pub use confusion::Scores;
 pub use curve::{PrecisionRecallPoint, RocPoint};
 pub use multi_class_roc::{ClassRocReport, MultiClassRoc, MultiClassRocReport};
 pub use regression::{ColumnReport, ColumnScores, Regression, RegressionReport};
-pub use roc::{Roc, RocReport, Thresholds};
+pub use roc::{BestThreshold, Roc, RocReport, Thresholds};

@@ -155,6 +155,18 @@ impl Roc {
         self.curve().precision_recall()
     }
 
+    /// The threshold with the highest F1 of the positives, the highest such threshold among equals; `None` without positives.
+    pub fn best_threshold(&self) -> Option<BestThreshold> {
+        let f1 = |point: &PrecisionRecallPoint| match point.precision + point.recall {
+            0.0 => 0.0,
+            sum => 2.0 * point.precision * point.recall / sum,
+        };
+        let curve = self.curve();
+        let points = curve.precision_recall();
+        let best = points.iter().skip(1).map(|point| (f1(point), point)).reduce(|a, b| if b.0 > a.0 { b } else { a });
+        best.filter(|_| curve.positive > 0.0).map(|(f1, point)| BestThreshold { threshold: point.threshold, f1 })
+    }
+
     /// The areas and counts, for JSON.
     pub fn report(&self) -> RocReport {
         let curve = self.curve();
@@ -213,6 +225,15 @@ impl Display for Roc {
         write!(f, "{table}")?;
         not_finite_line(f, self.not_finite, "wrong at every threshold")
     }
+}
+
+/// A threshold, and the F1 of the positives when every score from it up is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BestThreshold {
+    /// The lowest accepted score.
+    pub threshold: f32,
+    /// The harmonic mean of precision and recall.
+    pub f1: f64,
 }
 
 /// What [`Roc::report`] gives, for JSON; an area that is undefined is `null`.
@@ -334,6 +355,17 @@ mod tests {
         let mut roc = Roc::new(Thresholds::Exact);
         roc.add(&[0.3, 0.7, 0.6, 0.4], &[1, 0], None);
         assert_eq!(roc.auc(), Some(1.0));
+    }
+
+    #[test]
+    fn the_best_threshold_is_that_of_the_highest_f1() {
+        let mut roc = Roc::new(Thresholds::Exact);
+        assert_eq!(roc.best_threshold(), None);
+        roc.add(&[0.9, 0.4, 0.35, 0.3, 0.1], &[1, 0, 1, 1, 0], None);
+        // From 0.3 up: precision 3/4, recall 1.
+        let best = roc.best_threshold().expect("positives");
+        assert_eq!(best.threshold, 0.3);
+        assert!((best.f1 - 6.0 / 7.0).abs() < 1e-12, "{best:?}");
     }
 
     #[test]

@@ -27,6 +27,14 @@ impl Row<'_> {
         (1..self.classes).fold(0, |best, class| if self.score(class) > self.score(best) { class } else { best })
     }
 
+    /// The same of two classes, where class 1 is predicted from this probability on.
+    pub(super) fn predicted_at(&self, threshold: Option<f32>) -> usize {
+        match threshold {
+            Some(threshold) if self.classes == 2 => usize::from(self.score(1) >= threshold),
+            _ => self.predicted(),
+        }
+    }
+
     /// How many classes come before the actual one, a lower index first among equals.
     pub(super) fn rank(&self) -> usize {
         let own = self.score(self.class);

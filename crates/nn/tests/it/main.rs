@@ -9,6 +9,7 @@ mod factors;
 mod freezing;
 mod gradient_check;
 mod graphs;
+mod messages;
 mod networks;
 mod one_go;
 mod pretraining;

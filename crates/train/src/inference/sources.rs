@@ -31,15 +31,21 @@ impl ParallelInference {
         batch: usize,
         thresholds: Thresholds,
     ) -> Result<Option<Scores>, Error> {
-        let model = self.current();
-        fits_features(&model.network, &*source, "given")?;
-        let evaluator = Evaluator::new(&source.shape().targets, &model.network, thresholds);
-        let Some(mut evaluator) = evaluator else { return Ok(None) };
-        self.pass_over(&model, source, batch, true, |batch, outputs, told| {
-            evaluator.add_outputs(batch, outputs, told.loss.unwrap_or_default());
-            Ok::<_, Error>(())
-        })?;
-        Ok(Some(evaluator.scores()))
+        let evaluator = Evaluator::new(&source.shape().targets, &self.current().network, thresholds);
+        let Some(evaluator) = evaluator else { return Ok(None) };
+        let evaluator = evaluator.with_schema(source.schema());
+        self.evaluate_by(evaluator, source, batch).map(Some)
+    }
+
+    /// As [`Self::evaluate`], by an evaluator that was made for the targets of the source.
+    pub fn evaluate_by(
+        &self,
+        mut evaluator: Evaluator,
+        source: Arc<dyn Source>,
+        batch: usize,
+    ) -> Result<Scores, Error> {
+        self.predict_with_loss(source, batch, |batch, outputs, loss| evaluator.add_outputs(batch, outputs, loss))?;
+        Ok(evaluator.scores())
     }
 
     /// Hands every batch with its outputs and its loss to `each`, in the order of the source: to be judged by an

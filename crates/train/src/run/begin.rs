@@ -9,7 +9,7 @@ use paceline_nn::{Engine, ModelFile};
 
 use crate::run::Run;
 use crate::run::checkpoint::Checkpoints;
-use crate::run::folder::{clear, expect_free};
+use crate::run::folder::{Holds, clear, expect_free, expect_own};
 use crate::run::halt::Halt;
 use crate::run::resume::{Kept, losses, memories, read_extra, same_run};
 use crate::saved::load;
@@ -34,9 +34,14 @@ impl<'a> Run<'a> {
     pub(crate) fn begin(trainer: &'a Trainer) -> Result<Self, Error> {
         let options = &trainer.options;
         can_stop_early(trainer)?;
+        trainer.expect_memory()?;
         let mut lock = None;
         if let Some(folder) = options.output.as_deref().filter(|folder| folder.exists()) {
             lock = Some(trainer.take(folder)?);
+            // Checkpoints of another kind of run are not gone on from.
+            if options.resume {
+                expect_own(folder, Holds::Run)?;
+            }
             if !options.resume && !options.overwrite {
                 expect_free(folder)?;
             }
@@ -223,7 +228,7 @@ fn can_be_told(metric: Metric, setting: &'static str, trainer: &Trainer) -> Resu
     let expected = match metric.is_told_of(&scores) {
         true => return Ok(()),
         _ if matches!(targets, TargetShape::Classes { .. }) => {
-            "`score`, `accuracy`, `precision`, `recall`, `f1`, `mcc` or `auc` where classes are learned"
+            "`score`, `accuracy`, `precision`, `recall`, `f1`, `mcc`, `auc` or `pr_auc` where classes are learned"
         }
         _ if matches!(scores.measures, Measures::Classes(_)) => {
             "`score`, `accuracy`, `precision`, `recall`, `f1` or `mcc` where each step or each of several ends has a class"

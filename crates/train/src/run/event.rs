@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -335,12 +335,43 @@ pub struct KeptEpoch {
 
 impl KeptEpoch {
     /// The key of a model file.
-    pub(crate) const KEY: &str = "kept_epoch";
+    const KEY: &str = "kept_epoch";
+
+    /// Notes it in what lies beside the parameters of a model file.
+    pub fn keep(&self, extra: &mut BTreeMap<String, String>) {
+        extra.insert(Self::KEY.into(), serde_json::to_string(self).expect("names and numbers can be written"));
+    }
+
+    /// What was noted there, if anything.
+    pub fn of(extra: &BTreeMap<String, String>) -> Option<Self> {
+        extra.get(Self::KEY).and_then(|text| serde_json::from_str(text).ok())
+    }
 }
 
 impl fmt::Display for KeptEpoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.metric == Metric::Score { "test loss" } else { self.metric.name() };
         write!(f, "epoch {} ({name} {})", self.epoch, figure(self.value))
+    }
+}
+
+/// A number with its noun: `1 epoch`, `2 epochs`.
+pub fn counted(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Passes a warning or a note once, however many phases or folds of a job repeat it.
+#[derive(Default)]
+pub(crate) struct Once {
+    said: HashSet<String>,
+}
+
+impl Once {
+    /// False for a message that has passed before.
+    pub(crate) fn is_new(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Warning { message } | Event::Note { message } => self.said.insert(message.clone()),
+            _ => true,
+        }
     }
 }

@@ -69,6 +69,8 @@ fn is_at(_: &File, path: &Path) -> bool {
 const RECORD: &str = "record.json";
 /// The term of its newest master.
 const TERM: &str = "term";
+/// The key and the token of a run on many machines.
+const IDENTITY: &str = "identity";
 /// The trials of a search.
 pub(crate) const TRIALS: &str = "trials.jsonl";
 /// The figures of a cross-validation.
@@ -78,6 +80,19 @@ const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
 /// The files of masters.
 const OF_MASTERS: [&str; 4] = [RECORD, TERM, "statistics.json", "statistics.html"];
 const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
+
+/// True if masters have led a run there: its term is a number, or its record a table with a term, or what they leave lies beside these.
+/// A file of such a name may be a user's own.
+fn is_led(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).exists();
+    if (has(TERM) || has(RECORD)) && (has(IDENTITY) || !Checkpoints::all_in(folder).is_empty()) {
+        return true;
+    }
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let has_term = || text(TERM).split_whitespace().next().is_some_and(|term| term.parse::<u64>().is_ok());
+    let record = || serde_json::from_str::<serde_json::Value>(&text(RECORD)).unwrap_or_default();
+    has_term() || record().get("term").is_some()
+}
 
 /// The content of a folder that a new run, search or cross-validation would replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +116,7 @@ impl Holds {
             parts.iter().any(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
         };
         match () {
-            () if has(RECORD) || has(TERM) => Some(Self::MasterRun),
+            () if is_led(folder) => Some(Self::MasterRun),
             () if has(TRIALS) || has_part("trial-") => Some(Self::Search),
             () if has(FOLDS) || has_part("fold-") => Some(Self::Folds),
             () if has(super::MODEL) || has(LOG) || !Checkpoints::all_in(folder).is_empty() => Some(Self::Run),
@@ -121,7 +136,12 @@ impl Holds {
 
     /// In words, with remedies.
     pub(crate) fn sentence(self) -> String {
-        let resume = if self == Self::Run { "`--resume` goes on with it, " } else { "" };
+        let resume = match self {
+            Self::Run => "`paceline train --resume` continues it, ",
+            Self::MasterRun => "",
+            Self::Search => "`paceline tune --resume` continues it, ",
+            Self::Folds => "`paceline train --cv` with `--resume` continues it, ",
+        };
         format!("{} already: {resume}`--output` chooses another folder, `--overwrite` replaces it", self.noun())
     }
 }
@@ -131,10 +151,18 @@ pub fn expect_free(folder: &Path) -> Result<(), Error> {
     if let Some(holds) = Holds::of(folder) {
         return Err(Error::RunExists { path: folder.to_owned(), holds });
     }
-    let names = journal::FILES.into_iter().chain(OF_SEARCH).chain(OF_FOLDS);
+    let names = journal::FILES.into_iter().chain(OF_SEARCH).chain(OF_FOLDS).chain(OF_MASTERS);
     match names.map(|name| folder.join(name)).find(|path| path.exists()) {
         None => Ok(()),
         Some(path) => Err(Error::FileInTheWay { path }),
+    }
+}
+
+/// Fails if a folder holds something of another kind than what is to be resumed there.
+pub(crate) fn expect_own(folder: &Path, own: Holds) -> Result<(), Error> {
+    match Holds::of(folder).filter(|holds| *holds != own) {
+        Some(holds) => Err(Error::RunExists { path: folder.to_owned(), holds }),
+        None => Ok(()),
     }
 }
 
@@ -170,7 +198,9 @@ fn at_stake(folder: &Path) -> Vec<PathBuf> {
 impl Job {
     /// Fails if a run in this folder would write or remove a file that it reads: its data, or one of these.
     pub fn expect_inputs_safe(&self, folder: &Path, others: &[&Path], options: &OpenOptions) -> Result<(), Error> {
-        let specs = || [Some(&self.data.train), self.data.test.as_ref()].into_iter().flatten();
+        let phases = self.phases();
+        let of_phases = || phases.iter().flat_map(|phase| [Some(&phase.data.train), phase.data.test.as_ref()]);
+        let specs = || [Some(&self.data.train), self.data.test.as_ref()].into_iter().chain(of_phases()).flatten();
         for path in at_stake(folder) {
             let is_other = |other: &&&Path| std::fs::canonicalize(other).ok() == std::fs::canonicalize(&path).ok();
             if let Some(other) = others.iter().find(is_other) {
@@ -195,7 +225,7 @@ pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     names.extend(journal::FILES.into_iter().filter(|_| has(LOG)));
     names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
     names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
-    names.extend(OF_MASTERS.into_iter().filter(|_| has(RECORD) || has(TERM)));
+    names.extend(OF_MASTERS.into_iter().filter(|_| is_led(folder)));
     let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());
     Checkpoints::all_in(folder).into_iter().chain(files).try_for_each(std::fs::remove_file).map_err(fail)?;
     parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)

@@ -21,6 +21,8 @@ pub enum Metric {
     Mcc,
     /// The area under the ROC curve, as the mean over the classes: higher is better.
     Auc,
+    /// The area under the precision-recall curve: of the second of two classes, else the mean over the classes; higher is better.
+    PrAuc,
     /// The mean squared error of numbers: lower is better.
     Mse,
     /// The mean absolute error of numbers: lower is better.
@@ -33,7 +35,7 @@ pub enum Metric {
 
 impl Metric {
     /// All there are.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 12] = [
         Metric::Score,
         Metric::Accuracy,
         Metric::Precision,
@@ -41,6 +43,7 @@ impl Metric {
         Metric::F1,
         Metric::Mcc,
         Metric::Auc,
+        Metric::PrAuc,
         Metric::Mse,
         Metric::Mae,
         Metric::Rmse,
@@ -57,6 +60,7 @@ impl Metric {
             Metric::F1 => "f1",
             Metric::Mcc => "mcc",
             Metric::Auc => "auc",
+            Metric::PrAuc => "pr_auc",
             Metric::Mse => "mse",
             Metric::Mae => "mae",
             Metric::Rmse => "rmse",
@@ -69,9 +73,10 @@ impl Metric {
         if self == Metric::Score {
             return Some(scores.score());
         }
-        if self == Metric::Auc {
+        if matches!(self, Metric::Auc | Metric::PrAuc) {
             // There may be none, where all examples are of one class: then no model is better than another.
-            return scores.roc.as_ref().map(|_| scores.auc().unwrap_or(f64::NAN));
+            let area = if self == Metric::Auc { scores.auc() } else { scores.pr_auc() };
+            return scores.roc.as_ref().map(|_| area.unwrap_or(f64::NAN));
         }
         match &scores.measures {
             Measures::Classes(classes) => Some(match self {

@@ -37,7 +37,7 @@ use crate::run::event::KeptEpoch;
 use crate::run::halt::Halt;
 use crate::run::health::{expect_finite, expect_sane};
 use crate::run::plateau::Fallen;
-use crate::run::resume::{Kept, json, keep};
+use crate::run::resume::{Kept, keep};
 use crate::team::feed::Deal;
 use crate::team::{Member, StepsTaken, Stretch, TELL_EVERY, Team};
 use crate::{EarlyStopping, Error, Event, Metric, Mode, Normalisers, Outcome, Scores, Trainer, Worker, evaluate};
@@ -177,7 +177,7 @@ impl Run<'_> {
             bytes_sent: self.team.members.iter().map(|member| member.bytes_sent).sum(),
             model: path,
             ended_early: ended_early.clone(),
-            kept: model.extra.get(KeptEpoch::KEY).and_then(|text| serde_json::from_str(text).ok()),
+            kept: KeptEpoch::of(&model.extra),
         });
         Ok(Outcome { model, scores, stopped: false, ended_early })
     }
@@ -376,8 +376,7 @@ impl Run<'_> {
         let comes_to_best = stopping.is_some_and(|stopping| stopping.save_best);
         if verdict.is_best && (comes_to_best || self.trainer.options.checkpoint.best) {
             let mut model = self.model();
-            let kept = KeptEpoch { epoch: self.progress().epoch.max(1), metric, value };
-            model.extra.insert(KeptEpoch::KEY.into(), json(&kept));
+            KeptEpoch { epoch: self.progress().epoch.max(1), metric, value }.keep(&mut model.extra);
             if let Some(folder) = &self.trainer.options.output
                 && let Err(error) = model.save(&Checkpoints::best_in(folder))
             {

@@ -11,6 +11,7 @@ use crate::pretrain::Phase;
 use crate::run::MODEL;
 use crate::run::begin::writable;
 use crate::run::checkpoint::Checkpoints;
+use crate::run::event::Once;
 use crate::run::folder::{Lock, clear, expect_free};
 use crate::run::resume::same_run;
 use crate::saved::load;
@@ -69,6 +70,11 @@ impl PhasedTrainer {
         self
     }
 
+    /// Bytes that the phase which needs most needs at least.
+    pub fn memory_needed(&self) -> usize {
+        self.phases.iter().map(|(_, trainer)| trainer.memory_needed()).max().unwrap_or(0)
+    }
+
     /// Fails if a phase needs more memory than this process can have.
     pub fn expect_memory(&self) -> Result<(), Error> {
         self.phases.iter().try_for_each(|(_, trainer)| trainer.expect_memory())
@@ -105,7 +111,7 @@ impl PhasedTrainer {
             None => None,
         };
         let of = phases.len();
-        let mut before: Option<ModelFile> = None;
+        let (mut before, mut once): (Option<ModelFile>, Once) = (None, Once::default());
         for (at, (phase, mut trainer)) in phases.into_iter().enumerate() {
             let (number, layer) = (at + 1, phase.and_then(|phase| phase.layer));
             let folder = trainer.options.output.clone();
@@ -138,7 +144,8 @@ impl PhasedTrainer {
                         model: model.clone(),
                     })
                 }
-                event => listener(event),
+                event if once.is_new(event) => listener(event),
+                _ => {}
             })?;
             if outcome.stopped || number == of {
                 return Ok(outcome);

@@ -18,8 +18,11 @@ use paceline_data::{OpenOptions, Source};
 use serde_json::Value;
 
 use crate::job::{DataConfig, laid_over};
+use crate::memory;
 use crate::run::MODEL;
 use crate::run::checkpoint::Checkpoints;
+use crate::run::event::counted;
+use crate::run::metric::figure;
 use crate::{CheckpointOptions, Error, IfFound, Job, Mode, Outcome, PhasedTrainer, Stop};
 pub use book::Trial;
 use book::{Book, Heading};
@@ -36,6 +39,8 @@ pub struct Tuning {
     open_options: OpenOptions,
     /// What is learned from, and what is judged on, where trials do not say otherwise.
     sources: [Arc<dyn Source>; 2],
+    /// True if trials are trained whatever memory they need.
+    force: bool,
 }
 
 /// What a search came to.
@@ -78,6 +83,7 @@ impl Tuning {
             config,
             open_options,
             sources: [train, test],
+            force: false,
         };
         // What is wrong is told before any trial begins: with the job, with a key, with a value of a list.
         let own = this.trainer(0, None, None, IfFound::Refuse)?;
@@ -141,6 +147,11 @@ impl Tuning {
         if job.options.epochs != trial.epochs {
             settings.push(format!("train.epochs={}", trial.epochs));
         }
+        // Whatever the seed of the trial is, the test data was that of the job.
+        let base = self.job.data.split_seed.unwrap_or(self.job.options.seed);
+        if job.data.test_share.is_some() && job.data.split_seed.unwrap_or(job.options.seed) != base {
+            settings.push(format!("data.split_seed={base}"));
+        }
         Ok(settings)
     }
 
@@ -154,6 +165,7 @@ impl Tuning {
         stop: &Stop,
         listener: &mut dyn FnMut(&Trial),
     ) -> Result<Tuned, Error> {
+        self.expect_memory(at_once)?;
         let heading = Heading { job: self.text.clone(), settings: self.settings.clone(), tune: self.config.clone() };
         let mut book = Book::open(folder, heading, found)?;
         let began = Instant::now();
@@ -176,6 +188,27 @@ impl Tuning {
             self.keep(best, folder)?;
         }
         Ok(tuned)
+    }
+
+    /// Fails if the unchanged job, as often as trials are trained at once, needs more memory than this process can have.
+    fn expect_memory(&self, at_once: usize) -> Result<(), Error> {
+        if self.force {
+            return Ok(());
+        }
+        let own = self.trainer(OWN, None, None, IfFound::Refuse)?.memory_needed() as u64;
+        memory::expect(own.saturating_mul(at_once.max(1) as u64))
+    }
+
+    /// Trains although trials need more memory than this process can have.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Keys of the job that gave way to settings of the command line, a sentence each.
+    pub fn notes(&self) -> &[String] {
+        self.job.notes()
     }
 
     /// Epochs that trials are trained for, from the first stop to the last; none are as many as their jobs say.
@@ -311,6 +344,7 @@ impl Tuning {
         found: IfFound,
     ) -> Result<PhasedTrainer, Error> {
         let mut job = self.trainable(trial)?;
+        job.options.force = self.force;
         job.options.epochs = epochs.unwrap_or(job.options.epochs);
         let mut options = self.open_options.clone();
         // Whatever the seed of a trial is, the test data is that of the job: nothing could be compared otherwise.
@@ -323,6 +357,7 @@ impl Tuning {
                 test: Some("given:judged".into()),
                 test_share: None,
                 stratified: false,
+                split_seed: None,
             };
         }
         job.phased(folder.map(Path::to_owned), found, &options)
@@ -338,12 +373,12 @@ impl Tuning {
         let path = folder.join(if self.is_json { "best.json" } else { "best.toml" });
         let value = best.value.map_or("none".into(), |value| value.to_string());
         let comment = format!(
-            "# Trial {} of `{}`: {} {value} after {} epochs on one core, as here; without `workers` and `mode` all cores train it, \
+            "# Trial {} of `{}`: {} {value} after {} on one core, as here; without `workers` and `mode` all cores train it, \
              with other rounding.\n\n",
             best.trial,
             self.name,
             self.config.metric.name(),
-            best.epochs
+            counted(best.epochs, "epoch")
         );
         let text = if self.is_json { text } else { comment + &text };
         std::fs::write(&path, text).map_err(fail(&path))?;
@@ -421,12 +456,12 @@ impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trial, epochs, values, value, seconds, error } = self;
         let result = match (value, error) {
-            (Some(value), _) => format!("{value:.5}"),
+            (Some(value), _) => figure(*value),
             (None, Some(error)) => format!("failed: {error}"),
             (None, None) => "not finite".into(),
         };
         let values: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let values = if values.is_empty() { "the job as it is".into() } else { values.join(" ") };
-        write!(f, "trial {trial:<4} {result:<10} {epochs:>4} epochs {seconds:>7.1} s   {values}")
+        write!(f, "trial {trial:<4} {result:<10} {:>10} {seconds:>7.1} s   {values}", counted(*epochs, "epoch"))
     }
 }

@@ -165,38 +165,25 @@ impl TuneConfig {
     /// Fails with what makes no sense.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bad = |setting, expected, found: String| Err(Error::BadSetting { setting, expected, found });
+        let cannot = |message: String| Err(Error::Unsuitable { setting: "tune.vary", message });
         for (key, choice) in &self.vary {
             let has_part = |parts: &[&str]| parts.iter().any(|part| key.starts_with(part));
             if !has_part(&["data.", "network.", "pretrain.", "train.", "transfer."]) {
-                return bad(
-                    "tune.vary",
-                    "keys of `data`, `network`, `pretrain`, `train` or `transfer`",
-                    format!("`{key}`"),
-                );
+                return cannot(format!(
+                    "varies keys of `data`, `network`, `pretrain`, `train` and `transfer`, and `{key}` is none of them"
+                ));
             }
-            if has_part(&["data.test", "data.stratified"]) {
-                return bad(
-                    "tune.vary",
-                    "keys that leave the test data alone, by which trials are compared",
-                    format!("`{key}`"),
-                );
+            if has_part(&["data.test", "data.stratified", "data.split_seed"]) {
+                return cannot(format!("cannot vary `{key}`: trials are compared on the same test data"));
             }
             if self.method == Method::Halving && key == "train.epochs" {
-                return bad(
-                    "tune.vary",
-                    "other keys where `tune.method` is `halving`, which decides on epochs",
-                    format!("`{key}`"),
-                );
+                return cannot(format!("cannot vary `{key}` by halving, which decides on the epochs of trials"));
             }
             if let Some(expected) = choice.problem() {
                 return bad("tune.vary", expected, format!("`{key}={choice}`"));
             }
             if self.method == Method::Grid && matches!(choice, Choice::Range(_)) {
-                return bad(
-                    "tune.vary",
-                    "a list for every key where `tune.method` is `grid`",
-                    format!("`{key}` with a range"),
-                );
+                return cannot(format!("needs a list of values for `{key}`: a grid has no ranges"));
             }
         }
         if self.trials == Some(0) {

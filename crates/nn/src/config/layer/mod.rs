@@ -388,8 +388,8 @@ impl LayerConfig {
         )
     }
 
-    /// Whether a network ends there.
-    pub(crate) fn is_end(&self) -> bool {
+    /// True if a network ends there.
+    pub fn is_end(&self) -> bool {
         matches!(
             self,
             LayerConfig::Output(_)
