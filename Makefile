@@ -1,7 +1,7 @@
 # One command each. `make test` runs all checks, cheapest first: it needs no root, installs nothing and never writes into the tree.
 # `make test-system` adds what needs root or a service.
 
-.PHONY: test test-system test-bindings wheel release-wheel test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture publishable packaged licences advisories unbroken
+.PHONY: test test-system test-bindings wheel release-wheel release-binary test-python test-spark miri fix bench bench-solo bench-parallel bench-scaling bench-accuracy bench-matrix bench-classes bench-dl4j bench-burn bench-cluster bench-network picture publishable packaged licences advisories unbroken
 
 # What is optional is tested, too.
 ALL = --workspace --locked --features paceline-cli/shards
@@ -54,6 +54,11 @@ release-wheel:
 	$(RELEASE) -m auditwheel show target/release-wheels/*.whl | tr '\n' ' ' | grep 'consistent with.*manylinux_2_28'
 	$(RELEASE) -m abi3audit --strict target/release-wheels/*.whl
 	test "$$(stat -c %s target/release-wheels/*.whl)" -le 25000000
+
+# The program as it is shipped: with Parquet and Arrow, and without symbols.
+release-binary:
+	cargo build --release --locked --features paceline-cli/shards --config profile.release.strip=true
+	ls -l target/release/paceline
 
 test-python: wheel
 	cd python && cargo fmt --check && cargo clippy --release --locked -- -D warnings

@@ -119,13 +119,13 @@ pub enum ClusterError {
     StepsOfPartitions,
     /// A model whose features were treated in another way.
     #[error(
-        "the model to begin with was trained with features or targets that were brought into another range than `data` brings these \
-         into: train on the same data, or on numbers that need none (`data.normaliser = \"none\"`)"
+        "the normaliser of the model to begin with differs from the one of this data: train on the same data, or without one \
+         (`data.normaliser = \"none\"`)"
     )]
     OtherNormaliser,
     /// A worker without any data.
     #[error(
-        "the data of this job lives with its workers, and this one brings none of it: say what it has with `--partition NUMBER=SOURCE`"
+        "the data of this job lives with its workers, and this worker brings none of it: name its part with `--partition NUMBER=SOURCE`"
     )]
     NoPartition,
     /// A checkpoint that cannot be gone on from.

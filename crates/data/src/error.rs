@@ -25,7 +25,7 @@ impl std::fmt::Display for Advice {
             Self::None => "",
             Self::Ignore => "; `unknown=ignore` takes it for none of them",
             Self::HeldOut => {
-                ", in the rows that this model learns from: name all classes in the source, as in `classes=a,b,c`, or, if every class has \
+                "; the rows that this model learns from lack it: name all classes in the source, as in `classes=a,b,c`, or, if every class has \
                  several rows, set `data.stratified = true`"
             }
             Self::Classes => "; `classes=a,b,c` names all classes",

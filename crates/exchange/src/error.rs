@@ -163,7 +163,7 @@ pub enum MessageError {
         found: usize,
     },
     /// A scale that makes an infinite step of a finite message.
-    #[error("the scale {scale} times the largest element of the message, {largest}, is not finite")]
+    #[error("the scale {scale:e} times the largest element of the message, {largest:e}, is not finite")]
     BadScale {
         /// The scale given.
         scale: f32,

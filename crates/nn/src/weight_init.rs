@@ -111,7 +111,8 @@ impl WeightInit {
     /// What is wrong with the settings, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
         let WeightInit::Distribution(distribution) = self else { return None };
-        let wrong = |expected: &str| Some(format!("`weight_init`: expected {expected}, found {distribution:?}"));
+        let found = serde_json::to_string(distribution).unwrap_or_default();
+        let wrong = |expected: &str| Some(format!("`weight_init`: expected {expected}, found {found}"));
         match *distribution {
             Distribution::Normal { mean, deviation }
             | Distribution::TruncatedNormal { mean, deviation }

@@ -25,7 +25,7 @@ pub enum Error {
         message: String,
     },
     /// A key or a value of a search that cannot be understood.
-    #[error("what is varied, `{setting}`: {message}")]
+    #[error("the trial with `{setting}`: {message}")]
     Varied {
         /// The setting of a trial.
         setting: String,

@@ -295,6 +295,9 @@ fn io_error(error: &anyhow::Error) -> Option<&std::io::Error> {
 pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
+    if !folder.is_dir() {
+        bail!("{}: there is no folder `{}`", cannot(), folder.display());
+    }
     let mut builder = tempfile::Builder::new();
     // Temporary files are for their owner only; this one becomes a file like any other.
     #[cfg(unix)]

@@ -546,6 +546,14 @@ fn a_run_ends_early_with_its_best_model() {
         let best = all.iter().filter_map(|event| event["accuracy"].as_f64()).fold(0.0, f64::max);
         assert!(accuracy >= 0.96 && accuracy == best, "{accuracy} and {best}");
         assert!(folder.path().join("run/best.safetensors").exists());
+        // The model says which epoch it is of, as the last event does.
+        let model = paceline_train::SavedModel::load(&folder.path().join("run/model.safetensors")).expect("a model");
+        let kept = model.kept_epoch().expect("the best epoch is kept");
+        assert_eq!(
+            (Some(kept.epoch), Some(kept.value)),
+            (finished["kept"]["epoch"].as_u64(), Some(accuracy)),
+            "{finished}"
+        );
         // It has ended: the same command says so, and begins anew only when it is told to.
         let (status, events, errors) = self::master(folder.path(), &same).end();
         assert_eq!((status, named(&events, "already_ended").len()), (Some(0), 1), "{errors}");
@@ -647,8 +655,10 @@ fn an_operator_sees_a_run_pauses_it_and_lets_it_end() {
     };
     order("pause");
     assert_eq!(master.wait_for("on_hold")["paused"], true);
+    assert_eq!(seen()["reason"], "paused by an order");
     order("resume");
     assert_eq!(master.wait_for("on_hold")["paused"], false);
+    assert_eq!(seen()["reason"], "resumed by an order");
     master.wait_for("step");
     order("stop");
     let (status, events, _) = master.end();

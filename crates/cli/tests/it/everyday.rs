@@ -218,6 +218,22 @@ fn a_grid_trains_every_combination_and_the_best_job_trains_again() {
 }
 
 #[test]
+fn the_best_job_of_a_search_over_seeds_keeps_the_split_of_the_job() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let tune =
+        ["tune", "-", "--vary", "network.seed=11,12,13", "--method", "grid", "--output", "tuned", "--events", "json"];
+    let job = fs::read_to_string(folder.path().join("garden.toml")).expect("a job");
+    let said = crate::paceline::run_with_input(folder.path(), &tune, &job).done();
+    let best = said.events().pop().expect("events");
+    assert_ne!(best["best"]["trial"], 0, "another seed is the best, or this test shows nothing: {best}");
+    let text = fs::read_to_string(folder.path().join("tuned/best.toml")).expect("a job");
+    assert!(text.contains("split_seed"), "{text}");
+    let again = run(folder.path(), &["train", "tuned/best.toml", "--output", "again", "--events", "json"]).done();
+    assert_eq!(again.events().pop().expect("events")["score"], best["best"]["value"]);
+}
+
+#[test]
 fn a_search_that_is_cut_short_repeats_no_trial_that_has_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     garden(folder.path());
@@ -498,9 +514,10 @@ fn a_search_compares_like_with_like_and_says_when_it_has_found_nothing() {
     ])
     .refused(1, &["no trial has come to its end"]);
     with(&["--overwrite", "--metric", "r2"]).refused(2, &["tune.metric", "`accuracy`"]);
-    with(&["--overwrite", "--vary", "network.nope=1,2"]).refused(2, &["what is varied, `network.nope=1`"]);
+    with(&["--overwrite", "--vary", "network.nope=1,2"]).refused(2, &["the trial with `network.nope=1`"]);
     with(&["--overwrite", "--vary", "network.seed=1", "--vary", "network.seed=2"]).refused(2, &["twice"]);
-    with(&["--overwrite", "--vary", "data.test_share=0.1,0.2"]).refused(2, &["leave the test data alone"]);
+    with(&["--overwrite", "--vary", "data.test_share=0.1,0.2"])
+        .refused(2, &["cannot vary `data.test_share`", "the same test data"]);
     with(&["--overwrite", "--vary", "tune.trials=1,2"]).refused(2, &["`train`"]);
 }
 

@@ -129,9 +129,9 @@ fn a_network_that_memory_cannot_hold_is_refused_with_both_figures() {
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
     let total: u64 = total.trim().trim_end_matches(" kB").parse().expect("a number");
     let units = format!("network.layers.2.dense.units={}", total * 1024 / 100 * 99 / (267 * 16));
-    for more in [&[][..], &["--dry-run"]] {
-        let huge = ["train", "--set", &units, "--events", "none"];
-        refused(folder.path(), &[&huge[..], more].concat(), &["needs at least", "GiB are available", "--force"]);
+    for more in [&["train"][..], &["train", "--dry-run"], &["train", "--cv", "2"], &["tune", "--workers", "1"]] {
+        let huge = ["--set", &units, "--events", "none"];
+        refused(folder.path(), &[more, &huge].concat(), &["needs at least", "GiB are available", "--force"]);
     }
 }
 
@@ -177,4 +177,56 @@ fn nothing_that_a_command_reads_is_written_or_removed_even_when_it_may_overwrite
     let own = tempfile::tempdir().expect("a folder");
     fs::write(own.path().join("epochs.csv"), "mine").expect("written");
     refused(own.path(), &["master", "--output", ".", "--events", "none"], &["epochs.csv` is in the way"]);
+}
+
+#[test]
+fn a_run_is_resumed_only_where_one_of_its_kind_is() {
+    let folder = trained();
+    let at = folder.path();
+    let quick = ["--set", "train.epochs=1", "--events", "none"];
+    run(at, &[&["train", "--cv", "2", "--output", "folds"], &quick[..]].concat()).done();
+    run(at, &[&["tune", "--trials", "1", "--output", "search"], &quick[..]].concat()).done();
+    for (command, output, holds) in [
+        (&["train"][..], "folds", "a cross-validation"),
+        (&["train"], "search", "a search of `paceline tune`"),
+        (&["train", "--cv", "2"], "run", "a run"),
+        (&["train", "--cv", "2"], "search", "a search of `paceline tune`"),
+    ] {
+        refused(at, &[command, &["--output", output, "--resume"], &quick].concat(), &[holds]);
+    }
+    // What replaces a run says which command goes on with it.
+    let said = run(at, &["train", "--output", "folds", "--set", "train.epochs=1"]);
+    said.refused(1, &["holds a cross-validation already", "--overwrite"]);
+    assert!(!said.errors.contains("--resume"), "{}", said.errors);
+}
+
+#[test]
+fn files_of_users_with_the_names_of_a_master_are_their_own() {
+    for name in ["record.json", "term", "statistics.html"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("mine")).expect("a folder");
+        fs::write(folder.path().join("mine").join(name), "mine").expect("written");
+        refused(folder.path(), &["master", "--output", "mine", "--events", "none"], &[name]);
+        refused(folder.path(), &["train", "--output", "mine", "--events", "none"], &[name, "--overwrite"]);
+        run(folder.path(), &["train", "--epochs", "1", "--output", "mine", "--events", "none", "--overwrite"]).done();
+        assert_eq!(fs::read_to_string(folder.path().join("mine").join(name)).expect("a file"), "mine", "{name}");
+    }
+    let folder = trained();
+    let at = folder.path();
+    fs::write(at.join("notes.txt"), "mine").expect("written");
+    for command in ["master", "worker"] {
+        let join: &[&str] = if command == "worker" { &["--join", "127.0.0.1:9"] } else { &["--output", "led"] };
+        refused(
+            at,
+            &[&[command, "--record", "notes.txt", "--events", "none"], join].concat(),
+            &["`--record notes.txt`", "remove it"],
+        );
+    }
+    fs::create_dir(at.join("notes")).expect("a folder");
+    fs::write(at.join("notes/partition-0.json"), "mine").expect("written");
+    refused(at, &["data", "describe", "digits:", "--partition", "0", "--output", "notes"], &["partition-0.json"]);
+    let model = "run/model.safetensors";
+    std::os::unix::fs::symlink(at.join(model), at.join("said.csv")).expect("a link");
+    let over_model = ["predict", model, "--data", "digits:test", "--output", "said.csv", "--overwrite"];
+    refused(at, &over_model, &["is the model that is read"]);
 }

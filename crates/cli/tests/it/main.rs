@@ -12,10 +12,12 @@ mod graphs;
 mod guards;
 mod help;
 mod init;
+mod insight;
 mod killed;
 mod many;
 #[path = "../support/masters.rs"]
 mod masters;
+mod messages;
 mod nan;
 #[path = "../support/paceline.rs"]
 mod paceline;

@@ -85,7 +85,7 @@ pub enum TrustError {
         found: Fingerprint,
     },
     /// A certificate without the one of its authority.
-    #[error("it showed {found} certificates, expected its own and that of its authority")]
+    #[error("expected two certificates, its own and that of its authority, found {found}")]
     ShortChain {
         /// How many there are.
         found: usize,

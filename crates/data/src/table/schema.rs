@@ -171,7 +171,7 @@ impl Schema {
     }
 
     /// What was subtracted from every feature.
-    pub(crate) fn shifts(&self) -> Vec<f64> {
+    pub fn shifts(&self) -> Vec<f64> {
         let mut shifts = Vec::new();
         for column in &self.columns {
             match &column.kind {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "shards")]
 mod arrow_shards;
+#[cfg(all(feature = "shards", feature = "images"))]
+mod columns;
 mod conformance;
 mod exports;
 mod fetching;

@@ -23,7 +23,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let meant = ELSEWHERE.iter().find(|(other, _)| *other == name).map_or("", |(_, ours)| ours);
     let likeness = |known: &str| match known == meant {
         true => 1.0,
-        // A beginning, such as `acc`, is a better hint than letters in common.
+        // A beginning, such as `acc` or that of `reluu`, is a better hint than letters in common.
+        false if known.len() > 2 && name.starts_with(&known.to_lowercase()) => 0.95,
         false if name.len() > 1 && known.to_lowercase().starts_with(&name) => 0.99,
         false => strsim::normalized_damerau_levenshtein(&name, &known.to_lowercase()),
     };
@@ -41,7 +42,9 @@ pub fn explain(message: &str, more: &[&str]) -> String {
         let Some((found, expected)) = rest.split_once('`') else { continue };
         // The names stand between backticks, so every second piece is one.
         let mut known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        known.extend(more);
+        if kind == "key" {
+            known.extend(more);
+        }
         known.sort_unstable();
         known.dedup();
         let hint = match nearest(found, known.iter().copied()) {
@@ -51,8 +54,8 @@ pub fn explain(message: &str, more: &[&str]) -> String {
             }
         };
         // A number in quotes where a number or a table of its own may stand.
-        if kind == "name" && found.parse::<f64>().is_ok() {
-            return format!("expected a number or a name, found the text \"{found}\": leave out the quotes");
+        if kind == "name" && found.parse::<f64>().is_ok() && known.contains(&"cosine") {
+            return format!("expected a number or a schedule, found the text \"{found}\": leave out the quotes");
         }
         return format!("unknown {kind} `{found}`; {hint}");
     }
@@ -88,6 +91,7 @@ fn wanted(expected: &str) -> String {
         _ if expected.starts_with("an array of length") || expected.starts_with("a tuple of size") => {
             format!("a list of {}", length(expected).unwrap_or_default())
         }
+        "fewer elements in array" | "fewer elements in seq" => "a shorter list".into(),
         _ if expected.contains("struct ") || expected.contains("enum ") => "a table".into(),
         _ => expected.to_owned(),
     }

@@ -361,9 +361,8 @@ impl<'a> Builder<'a> {
         let window = Window::new(self.image()?, kernel, stride, dilation, padding);
         let window = if is_strict { window.and_then(Window::strict) } else { window };
         let window = window.map_err(|misfit| match misfit {
-            Misfit::LeftOver([rows, columns]) => self.misfit(format!(
-                "an image whose pixels are all seen, as it is `strict`; {rows} rows and {columns} columns are left over"
-            )),
+            Misfit::LeftOver([rows, columns]) => self
+                .misfit(format!("an image whose pixels are all seen, as it is `strict` (left over: {rows}×{columns})")),
             Misfit::Zero(name) => self.wrong(format!("`{name}` must be at least 1 in both directions")),
             Misfit::TooSmall([height, width]) => self
                 .misfit(format!("an image of at least {height}×{width} for its kernel of {}×{}", kernel[0], kernel[1])),

@@ -30,7 +30,8 @@ pub(super) fn build(config: &Decoder, builder: &mut Builder<'_>) -> Result<(), E
 pub(super) fn judge(config: &Reconstruction, registry: &Registry, builder: &mut Builder<'_>) -> Result<(), Error> {
     let (operands, shapes) = (builder.operands(), builder.shapes());
     let ([given_back, original], [first, second]) = (&operands[..], &shapes[..]) else {
-        return Err(builder.wrong("`after` must name two: what is given back, and what it is held against".into()));
+        return Err(builder
+            .wrong("`after` must name two values: the reconstruction, and the value that it is compared with".into()));
     };
     if first.len() != second.len() || first.steps() != second.steps() {
         let [one, other] = [0, 1].map(|operand| builder.operand_name(operand));

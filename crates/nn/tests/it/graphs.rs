@@ -53,7 +53,7 @@ fn what_cannot_be_wired_is_refused_with_the_names() {
         ),
         (
             format!(r#"{{"stack": {{"name": "b", "after": ["input", "input"]}}}}, {end}"#),
-            "layer 1 (output): what comes in was stacked: `unstack` it before it is judged",
+            "layer 1 (output): its input is stacked: `unstack` it before the loss",
         ),
     ];
     for (layers, expected) in cases {
@@ -223,5 +223,29 @@ fn a_window_outside_of_the_image_pools_to_zero() {
         let state = engine.initial_state();
         engine.predict(&batch_for(&network, 3, 5), &state, &mut outputs).expect("outputs");
         assert!(outputs.iter().all(|output| output.is_finite()), "{pool}: {outputs:?}");
+    }
+}
+
+#[test]
+fn targets_that_are_no_classes_of_an_end_are_refused_with_the_example() {
+    let json = r#"{"input": {"feed_forward": 3}, "layers": [
+        {"dense": {"units": 4, "name": "body"}},
+        {"output": {"units": 3, "name": "kind", "after": "body"}},
+        {"output": {"units": 2, "name": "size", "after": "body"}}]}"#;
+    let network = network(json);
+    let mut engine = Engine::new(network.clone());
+    let state = network.initial_state();
+    for wrong in [-1.0, 1.5, 3.0, f32::NAN] {
+        let mut batch = batch_for(&network, 4, 1);
+        let paceline_model::Targets::Values { width: 2, values } = &mut batch.targets else {
+            panic!("a class for each end")
+        };
+        values[4] = wrong;
+        let mut outputs = Vec::new();
+        let error = engine.predict(&batch, &state, &mut outputs).expect_err("no class").to_string();
+        assert!(
+            error.contains("the number of a class, from 0 to 2") && error.contains("in example 15"),
+            "{wrong}: {error}"
+        );
     }
 }

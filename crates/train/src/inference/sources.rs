@@ -31,7 +31,9 @@ impl ParallelInference {
         batch: usize,
         thresholds: Thresholds,
     ) -> Result<Option<Scores>, Error> {
-        let evaluator = Evaluator::new(&source.shape().targets, &self.current().network, thresholds);
+        let network = &self.current().network;
+        fits_features(network, &*source, "given")?;
+        let evaluator = Evaluator::new(&source.shape().targets, network, thresholds);
         let Some(evaluator) = evaluator else { return Ok(None) };
         let evaluator = evaluator.with_schema(source.schema());
         self.evaluate_by(evaluator, source, batch).map(Some)

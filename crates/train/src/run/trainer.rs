@@ -227,10 +227,16 @@ impl Trainer {
     /// Runs, and tells `listener` what happens.
     pub fn run(&self, listener: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
         let mut resumable = false;
-        self.warn(listener);
+        let mut remarks = Vec::new();
+        self.warn(&mut |event| {
+            listener(event);
+            remarks.push(event.clone());
+        });
         let mut journal = None;
         let outcome = Run::begin(self).and_then(|mut run| {
             journal = self.journal(run.epochs_done());
+            // What was told before there was a folder belongs into its log.
+            remarks.iter().for_each(|event| told(event, journal.as_mut(), &mut |_| {}));
             let outcome = run.go(&mut |event| told(event, journal.as_mut(), listener));
             resumable = run.can_be_resumed();
             outcome

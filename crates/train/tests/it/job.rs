@@ -188,3 +188,37 @@ fn missing_tables_and_keys_are_named() {
     let error = error("[data]\ntrain = \"digits:\"\n[network]\nlayers = []\n");
     assert!(error.contains("expected either `input`, or a list of `inputs`"), "{error}");
 }
+
+#[test]
+fn times_beyond_all_counting_are_refused_or_never_come() {
+    let digits = |setting: &str| Job::digits(&[setting.to_owned()]).map(drop).map_err(|error| error.to_string());
+    for setting in ["train.checkpoint.minutes=1e18", "train.checkpoint.minutes=1e300"] {
+        let job = Job::digits(&[setting.to_owned(), "train.epochs=1".into()]).expect(setting);
+        let trainer = job.trainer(None, IfFound::Refuse, &OpenOptions::default()).expect(setting);
+        assert!(trainer.run(&mut |_| {}).is_ok(), "{setting}");
+    }
+    let error = digits("train.checkpoint.minutes=-1").expect_err("no time");
+    assert!(error.contains("minutes"), "{error}");
+}
+
+#[test]
+fn a_rate_that_falls_at_a_plateau_is_one_of_the_last_phase() {
+    let pretrained = r#"
+        [data]
+        train = "digits:train"
+        test = "digits:test"
+        [network]
+        input = { feed_forward = 64 }
+        layers = { sda = { hidden = [8], outputs = 10 } }
+        [pretrain]
+        epochs = 1
+        [train]
+        epochs = 1
+        plateau = { factor = 0.5, patience = 1 }
+    "#;
+    let job = Job::from_text(pretrained, false, "pretrained", "the test's job", &[]).expect("a job");
+    let phases = job.phases();
+    assert_eq!(phases.iter().map(|phase| phase.options.plateau.is_some()).collect::<Vec<_>>(), [false, true]);
+    let trainer = job.phased(None, IfFound::Refuse, &OpenOptions::default()).expect("phases");
+    assert!(trainer.run(&mut |_| {}).is_ok());
+}

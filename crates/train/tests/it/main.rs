@@ -8,6 +8,8 @@ mod earlier_models;
 mod early_stopping;
 mod inference;
 mod job;
+mod judging;
+mod leaks;
 mod messages;
 mod pretraining;
 mod replica;

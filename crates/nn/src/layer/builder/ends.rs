@@ -127,7 +127,7 @@ impl Builder<'_> {
             }
         }
         if self.copies() > 1 {
-            return Err(self.wrong("what comes in was stacked: `unstack` it before it is judged".into()));
+            return Err(self.wrong("its input is stacked: `unstack` it before the loss".into()));
         }
         let (shape, mask) = (self.shape, self.mask().filter(|_| against.is_none()));
         if loss.targets(shape).is_none_or(|targets| against.is_some() && targets != shape.len()) {
