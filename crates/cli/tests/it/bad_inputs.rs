@@ -211,7 +211,7 @@ fn a_bad_setting_is_refused_by_its_own_words() {
         ),
         ("data.batch.size=3", "`--set data.batch.size=3`: `size` cannot be looked up in 2"),
         ("train.early_stopping={ metric = \"acc\" }", "did you mean `accuracy`?"),
-        ("network.learning_rate=\"0.1\"", "expected a number or a name, found the text \"0.1\""),
+        ("network.learning_rate=\"0.1\"", "expected a number or a schedule, found the text \"0.1\""),
         ("data.batch=0", "`--set data.batch=0`: `data.batch`: expected at least 1, found 0"),
         (
             "train.prefetch=100000000000",
