@@ -102,7 +102,7 @@ class Master(_Process):
             tree["data"]["test"] = test
         elif test is not None:
             like = None if data is None else data.schema
-            given["test"], tree["data"]["test"] = as_data(test, like=like)._source, "given:test"
+            given["test"], tree["data"]["test"] = as_data(test, like=like, input=trainer.network.input)._source, "given:test"
         self.given = given
         run = _native.Run.master(
             to_json(tree),
