@@ -445,6 +445,21 @@ def _from_arrays(
     return _from_rows(rows, targets, None, weights=weights, classes=classes, task=task, like=like)
 
 
+def of_rows(
+    features: NDArray[Any],
+    targets: Any,
+    names: list[str] | None,
+    *,
+    weights: Any = None,
+    classes: Sequence[Any] | None = None,
+    task: Task | None = None,
+    like: Data | None = None,
+) -> Data:
+    """Data from rows of numbers whose columns have these names."""
+    rows = replace(_rows(features), names=names)
+    return _from_rows(rows, targets, None, weights=weights, classes=classes, task=task, like=None if like is None else like.schema)
+
+
 def _from_rows(
     rows: _Rows,
     targets: Any,

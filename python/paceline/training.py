@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from html import escape
@@ -18,7 +18,7 @@ from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress, watcher
-from paceline.settings import Mode, NormaliserName, TargetNormaliserName, to_json
+from paceline.settings import Checkpoint, ClassWeights, EarlyStopping, Mode, NormaliserName, Plateau, TargetNormaliserName, to_json
 from paceline.watching import follow
 
 
@@ -76,13 +76,13 @@ class Trainer:
         by_length: bool | None = None,
         normaliser: NormaliserName | None = None,
         target_normaliser: TargetNormaliserName | None = None,
-        class_weights: Mapping[Any, float] | Sequence[float] | Literal["balanced"] | None = None,
+        class_weights: ClassWeights | None = None,
         evaluate: bool | None = None,
         evaluate_every: int | None = None,
         auc_thresholds: int | None = None,
-        early_stopping: Mapping[str, Any] | None = None,
-        plateau: Mapping[str, Any] | None = None,
-        checkpoint: Mapping[str, Any] | None = None,
+        early_stopping: EarlyStopping | None = None,
+        plateau: Plateau | None = None,
+        checkpoint: Checkpoint | None = None,
         pretrain: Mapping[str, Any] | None = None,
         output: str | PathLike[str] | None = None,
         resume: bool = False,

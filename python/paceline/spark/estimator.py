@@ -30,6 +30,7 @@ from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
+from paceline.spark.exporting import name_of
 from paceline.spark.fitting import Fitted, Placement, fit_frame
 from paceline.spark.task import PIECE
 from paceline.training import Trainer
@@ -74,7 +75,7 @@ def _rule(value: Any) -> dict[str, Any]:
 
 def _class_weights(value: Any) -> Any:
     class_weights_of(None if isinstance(value, Mapping) else value, None)
-    return {str(label): float(weight) for label, weight in value.items()} if isinstance(value, Mapping) else value
+    return {name_of(label): float(weight) for label, weight in value.items()} if isinstance(value, Mapping) else value
 
 
 def _plainly(kind: type[Any]) -> type[Any]:
@@ -149,7 +150,7 @@ class _Settings(
     targetNormaliser: Param[Any] = Param(
         Params._dummy(),
         "targetNormaliser",
-        "none, min_max or standardise: what is done to labels that are numbers, and undone in predictions",
+        "none, min_max or standardise: what is done to labels that are numbers, and undone in predictions; unset, what suits the network",
         typeConverter=TypeConverters.toString,
     )
     exportDirectory: Param[Any] = Param(
@@ -201,7 +202,6 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             epochs=1,
             batchSize=32,
             normaliser="none",
-            targetNormaliser="none",
             seed=0,
             port=0,
             handleInvalid="error",
@@ -222,7 +222,7 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             mode=self.getOrDefault(self.mode),
             seed=self.getOrDefault(self.seed),
             normaliser=self.getOrDefault(self.normaliser),
-            target_normaliser=self.getOrDefault(self.targetNormaliser),
+            target_normaliser=self._optional(self.targetNormaliser),
             early_stopping=self._optional(self.earlyStopping),
             class_weights=self._optional(self.classWeights) if self._is_classifier else None,
         )
