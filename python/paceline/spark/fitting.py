@@ -69,6 +69,9 @@ class Fitted:
         """Where the time of the workers went, if that was asked for (`collect_training_stats`)."""
         return TrainingStatistics.of(self.events)
 
+    def _repr_html_(self) -> str:
+        return self.model._repr_html_() + ("" if self.scores is None else self.scores._repr_html_())
+
 
 def fit_frame(
     spark: Any,

@@ -169,6 +169,7 @@ def transform(
     raw: str,
     invalid: HandleInvalid = "error",
     option: str = "handleInvalid",
+    thresholds: Sequence[float] | None = None,
 ) -> Any:
     """Adds predictions, and for classes what the network says of each.
 
@@ -193,6 +194,15 @@ def transform(
     # A single output is the probability of the second class.
     every = F.array(1 - outputs[0], outputs[0]) if one else outputs
     place = F.when(outputs[0] > 0.5, 2).otherwise(1) if one else F.call_function("array_position", outputs, F.array_max(outputs))
+    if thresholds is not None:
+        check_thresholds(thresholds, model, len(labels))
+        limits = F.array(*[F.lit(float(limit)) for limit in thresholds])
+
+        def share(number: Any, at: Any) -> Any:
+            return F.when(F.get(limits, at) == 0, float("inf")).otherwise(number.cast("double") / F.get(limits, at))
+
+        shares = F.transform(every, share)
+        place = F.call_function("array_position", shares, F.array_max(shares))
     is_number = all(isinstance(label, (int, float)) for label in labels)
     names = F.array(*[F.lit(float(label)) if is_number else F.lit(label) for label in labels])
     # Spark finds the place of null in null: rows without outputs have no prediction.
@@ -321,6 +331,15 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
     refused = F.raise_error(refusal).cast(features_kind(model))
     features = F.when(refusal.isNull(), _features_of(frame, columns, model)).otherwise(refused)
     return frame.withColumn(column, F.pandas_udf(losses, "double")(features, label))
+
+
+def check_thresholds(thresholds: Sequence[float], model: Model, classes: int) -> None:
+    """Refuses thresholds that probabilities cannot be divided by."""
+    if not model._native.gives_probabilities:
+        raise SettingError("`thresholds` need probabilities, and this network has none: end it with a softmax or a sigmoid")
+    is_right = all(limit >= 0 for limit in thresholds) and sum(limit == 0 for limit in thresholds) <= 1
+    if len(thresholds) != classes or not is_right:
+        raise SettingError(f"expected `thresholds` as {classes} numbers above 0, of which one may be 0, found {list(thresholds)}")
 
 
 def _unless(names: Sequence[str], *replaced: str) -> list[str]:
