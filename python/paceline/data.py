@@ -296,14 +296,14 @@ def as_data(
 
     `like` is the schema of data or of a model that holds for it; `input` is what a network takes. Without `targets` only features count.
     """
+    of_file = None if like is None or targets and like.tree.get("target", "none") == "none" else like.text
     if like is not None and not targets:
         like = like.without_target()
     if isinstance(what, Data):
         data = what
         _expect_task(data, task, "this `Data`", "`Data.from_arrays(…, task=…)`")
     elif isinstance(what, str):
-        schema = None if like is None else like.text
-        data = Data(_native.Source.open(what, targets=targets, like=schema))
+        data = Data(_native.Source.open(what, targets=targets, like=of_file))
         _expect_task(data, task, f"`{what}`", "`task=` among the options of the specification")
     else:
         features, labels, weights = what, None, None

@@ -42,7 +42,6 @@ EventKind: TypeAlias = Literal[
     "finished",
     "failed",
     # Of a worker, and of the tasks of Spark.
-    "joining",
     "joined",
     "left",
     "task_begun",

@@ -285,12 +285,14 @@ impl Source {
 
 /// Columns with their means and offsets; none for images, and for numbers of 32 bits without names.
 fn columns_of(numbers: &RowNumbers<'_>, shape: &[usize], names: Option<Vec<String>>, like: &Schema) -> Vec<Column> {
-    let width = match shape {
-        [features] | [_, features] => *features,
-        _ => return Vec::new(),
-    };
     let numbered =
         |columns: &[Column]| columns.iter().all(|Column { kind, .. }| matches!(kind, ColumnKind::Number { .. }));
+    let width = match shape {
+        [features] | [_, features] => *features,
+        // Images have offsets only where rows of them were trained on.
+        _ if like.columns.len() == shape.iter().product() && numbered(&like.columns) => return like.columns.clone(),
+        _ => return Vec::new(),
+    };
     // Offsets belong to columns by their names; columns in another order are matched afterwards.
     let is_alike = |names: &Vec<String>| names.iter().eq(like.columns.iter().map(|column| &column.name));
     let fits = !view::is_named(like) || names.as_ref().is_none_or(is_alike);

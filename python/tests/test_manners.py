@@ -162,8 +162,9 @@ wrong_of_network = pl.Network([layer], input=pl.feed_forward(4), updater="adm")
 def listen(event: pl.Event) -> None:
     if event.kind == "step":
         print(event.loss + 1.0)
-    if event.kind == "stpe":
         print(event.los)
+    if event.kind == "stpe":
+        print(event.loss)
 """
 
 
