@@ -343,6 +343,7 @@ class PacelineClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
 def _checked_labels(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels of one column; or 0 and 1 in several."""
+    labels = labels.toarray() if hasattr(labels, "toarray") else labels
     check_classification_targets(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3)
@@ -392,6 +393,6 @@ class PacelineRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         self._train(rows, targets, weights, layers.output(columns), goes_on=goes_on, task="regression")
         return self
 
-    def predict(self, X: Any) -> NDArray[np.floating[Any]]:
-        numbers = self._outputs(X)
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        numbers = self._outputs(X).astype(np.float64)
         return numbers[:, 0] if self._is_flat else numbers

@@ -290,7 +290,9 @@ fn columns_of(numbers: &RowNumbers<'_>, shape: &[usize], names: Option<Vec<Strin
     let width = match shape {
         [features] | [_, features] => *features,
         // Images have offsets only where rows of them were trained on.
-        _ if like.columns.len() == shape.iter().product() && numbered(&like.columns) => return like.columns.clone(),
+        _ if like.columns.len() == shape.iter().product::<usize>() && numbered(&like.columns) => {
+            return like.columns.clone();
+        }
         _ => return Vec::new(),
     };
     // Offsets belong to columns by their names; columns in another order are matched afterwards.

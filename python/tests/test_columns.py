@@ -207,7 +207,7 @@ def test_columns_with_numbers_for_names_are_matched_too() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_that_the_model_lacks_are_ignored_whatever_they_hold(kind: str) -> None:
     model = pl.Trainer(network(2), epochs=2).fit((chosen(kind, "a", "b"), Y)).model
-    when = np.asarray(["2026-01-01"] * 400, dtype="datetime64[s]")
+    when = np.asarray(["2026-01-01"] * 400, dtype="datetime64[ms]")
     more = KINDS[kind]({"label": ["x"] * 400, "b": TABLE["b"], "when": when, "a": TABLE["a"]})
     np.testing.assert_array_equal(model.predict(more), model.predict(chosen(kind, "a", "b")))
 

@@ -218,10 +218,12 @@ def test_mistakes_in_arrays_are_value_errors() -> None:
 
 
 def test_a_run_that_memory_cannot_hold_is_refused() -> None:
-    units = 400_000
-    network = pl.Network([pl.layers.dense(units), pl.layers.dense(units), pl.layers.output(2)], input=pl.feed_forward(3))
+    # Nearly all memory of the machine, of which some is taken: 267 numbers for each unit, in four buffers of 4 bytes.
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    units = int(total.split()[1]) * 1024 // 100 * 99 // (267 * 16)
+    network = pl.Network([pl.layers.dense(units), pl.layers.output(10)], input=pl.feed_forward(256), updater=pl.adam(0.01))
     with pytest.raises(pl.Error, match="GiB of memory.*`force=True`"):
-        pl.Trainer(network).fit((np.ones((4, 3)), [0, 1, 0, 1]))
+        pl.Trainer(network).fit((np.ones((4, 256)), [0, 1, 0, 1]))
 
 
 def test_notes_and_errors_name_arguments_of_python(digits: Any) -> None:

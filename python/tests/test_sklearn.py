@@ -169,8 +169,6 @@ def test_the_model_of_an_estimator_knows_labels_and_columns(tmp_path) -> None:
     regressor = PacelineRegressor((8,), epochs=20).fit(rows, 1e9 + targets)
     np.testing.assert_array_equal(regressor.model_.predict(rows[rows.columns[::-1]]), regressor.predict(rows))
     assert regressor.score(rows, 1e9 + targets) > 0.2
-    many = PacelineClassifier((8,), epochs=5).fit(features, labels.astype(object))
-    assert set(many.model_.predict(features)) <= {0, 1, 2}
 
 
 def test_an_example_may_have_several_labels() -> None:
