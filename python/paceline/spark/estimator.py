@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 
 from paceline.data import class_weights_of
 from paceline.errors import SettingError
-from paceline.events import Callback
+from paceline.events import Callback, EventKind
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions
@@ -341,9 +341,9 @@ class TrainingSummary:
     """How a fit went."""
 
     objectiveHistory: list[float]
-    """The mean loss of each epoch."""
+    """The mean loss of each epoch; NaN where the master heard of none."""
     validationHistory: list[float]
-    """The loss on the rows of the validation indicator after each epoch."""
+    """The loss on the rows of the validation indicator, after each epoch that the master had time to evaluate."""
     totalIterations: int
     """Steps that were taken."""
     scores: Scores | None
@@ -351,9 +351,11 @@ class TrainingSummary:
 
     @classmethod
     def of(cls, fitted: Fitted) -> TrainingSummary:
-        losses = [float(event["loss"]) for event in fitted.events if event.kind == "epoch"]
-        judged = [float(event["score"]) for event in fitted.events if event.kind == "evaluation"]
-        return cls(losses, judged, fitted.model.iteration, fitted.scores)
+        def each(kind: EventKind, name: str) -> list[float]:
+            found = [event.get(name) for event in fitted.events if event.kind == kind]
+            return [float("nan") if number is None else float(number) for number in found]
+
+        return cls(each("epoch", "loss"), each("evaluation", "score"), fitted.model.iteration, fitted.scores)
 
 
 class PacelineModel(SparkModel, _Settings, MLWritable, MLReadable):

@@ -155,15 +155,13 @@ def test_sequences_are_shifted_by_their_features_and_predicted_without_spark(spa
     generator = np.random.default_rng(0)
     seconds = 1_700_000_000.0 + generator.permutation(200)
     whole = np.stack([np.stack([seconds] * 4, axis=1), generator.normal(size=(200, 4))], axis=2)
-    for at, rows in enumerate(whole):
-        rows[2 + at % 3 :] = np.nan
     y = (seconds >= 1_700_000_100).astype(int)
     sequences = pl.Network(
         [pl.layers.lstm(8), pl.layers.last_time_step(), pl.layers.output(2)], input=pl.sequence(4, 2), updater=pl.adam(0.05), seed=1
     )
     nested = [(rows.tolist(), int(label), at % 5 == 0) for at, (rows, label) in enumerate(zip(whole, y, strict=True))]
     made = spark.createDataFrame(nested, "features array<array<double>>, label int, held boolean")
-    usual: dict[str, Any] = {"network": sequences, "numWorkers": 1, "epochs": 40, "batchSize": 16, "normaliser": "standardise"}
+    usual: dict[str, Any] = {"network": sequences, "numWorkers": 1, "epochs": 20, "batchSize": 16, "normaliser": "standardise"}
     model = PacelineClassifier(**usual).fit(made)
     right = model.transform(made).where("prediction = label").count()
     assert right > 190
@@ -175,6 +173,11 @@ def test_sequences_are_shifted_by_their_features_and_predicted_without_spark(spa
         assert (other.predict(whole) == y).sum() == right
         assert other.evaluate((whole, y)).accuracy == pytest.approx(right / 200)
     assert model.evaluate(made).accuracy == pytest.approx(right / 200)
+    padded = whole.copy()
+    for at, rows in enumerate(padded):
+        rows[2 + at % 3 :] = np.nan
+    shorter = spark.createDataFrame([(at, rows.tolist()) for at, rows in enumerate(padded)], "id int, features array<array<double>>")
+    assert [row["prediction"] for row in model.transform(shorter).orderBy("id").collect()] == plain.predict(padded).tolist()
     # Rows that are judged on have no say in offsets.
     moved = made.withColumn("features", F.when(F.col("held"), F.transform("features", lambda step: F.transform(step, lambda x: x + 1e6))).otherwise(F.col("features")))
     one, two = (
@@ -299,7 +302,7 @@ def test_models_are_those_of_pyspark(spark: Any, frame: Any, tmp_path: Path) -> 
     assert isinstance(model, PacelineClassificationModel)
     assert isinstance(model, ProbabilisticClassificationModel) and isinstance(model, ClassificationModel)
     assert not isinstance(model, RegressionModel) and "step" in seen
-    assert model.hasSummary and len(model.summary.objectiveHistory) == len(model.summary.validationHistory) == 20
+    assert model.hasSummary and len(model.summary.objectiveHistory) == 20 and 1 <= len(model.summary.validationHistory) <= 20
     assert model.summary.totalIterations == model.model.iteration
     assert "<th>accuracy</th>" in model.fitted._repr_html_() and "<th>classes</th><td>0, 1</td>" in model._repr_html_()
     row = Vectors.dense([0.99, -1.98])
