@@ -27,7 +27,7 @@ class Data:
         self._source = source
         self._lengths = lengths
         """The steps of each sequence, where they were given as a list of arrays."""
-        self._wide: _Wide | None = None
+        self._wide: _WideExamples | None = None
         """The numbers before offsets were subtracted, where there are some: each part of a split has offsets of its own."""
 
     @classmethod
@@ -407,7 +407,7 @@ class _Rows:
 
 
 @dataclass
-class _Wide:
+class _WideExamples:
     """Examples before offsets are subtracted."""
 
     rows: _Rows
@@ -423,7 +423,7 @@ def _made(rows: _Rows, made: dict[str, Any], like: Schema | None, lengths: Seque
     """Data from rows that nothing is wrong with."""
     data = Data(_native.Source.arrays(rows.numbers, list(rows.shape), **made, like=None if like is None else like.text), lengths)
     if like is None and (data.schema.shifts is not None or data.schema.target_shifts is not None):
-        data._wide = _Wide(rows, made)
+        data._wide = _WideExamples(rows, made)
     return data
 
 

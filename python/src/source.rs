@@ -161,7 +161,7 @@ impl Source {
             return Ok(Self { inner: Arc::new(arrays) });
         }
         let left_out = left_out.into_iter().map(|(row, reason)| LeftOut { row, reason }).collect();
-        Ok(Self { inner: Arc::new(view::Restored { source: arrays, order, groups, left_out }) })
+        Ok(Self { inner: Arc::new(view::MemorySource { source: arrays, order, groups, left_out }) })
     }
 
     /// The state of this data beside its examples: shape, schema and normaliser as JSON, the size of its blocks (0 where it is read in

@@ -224,14 +224,14 @@ impl Source for Matched {
 }
 
 /// Examples in memory with what their source has said of them.
-pub(crate) struct Restored {
+pub(crate) struct MemorySource {
     pub(crate) source: Arrays,
     pub(crate) order: Order,
     pub(crate) groups: Option<Vec<u32>>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-impl Source for Restored {
+impl Source for MemorySource {
     fn examples(&self) -> usize {
         self.source.examples()
     }

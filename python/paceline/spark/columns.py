@@ -82,7 +82,7 @@ class Columns:
             raise SettingError(f"the column `{self.validation}` holds {kind}: the validation indicator is true or false, as `F.rand() < 0.2`")
 
     def learned_from(self, frame: Any) -> Any:
-        """The rows of a DataFrame that are learned from, without those that are judged on."""
+        """The training rows of a DataFrame, without validation rows."""
         from pyspark.sql import functions as F
 
         if self.validation is None:
@@ -90,7 +90,7 @@ class Columns:
         return frame.where(~F.coalesce(F.col(f"`{self.validation}`").cast("boolean"), F.lit(False)))
 
     def with_offsets(self, frame: Any, is_classes: bool, input: Mapping[str, Any] | None = None) -> Columns:
-        """The same columns with offsets where 32 bits would blur them, from the rows that are learned from.
+        """The same columns with offsets where 32 bits would blur them, from the training rows.
 
         The first rows say which columns need an offset, all rows what it is. It lies in the middle of a column: what is left has no more
         digits than the range. `input` is what the network takes: a feature of a sequence has one offset for all steps.

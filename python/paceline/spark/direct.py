@@ -142,7 +142,7 @@ def partitioned(
             classes=None if labels is None else [name_of(label) for label in labels],
         )
         if validation is not None:
-            held = look(validation, columns, shape, False, source=frame, has_gaps=has_gaps, is_judged=True)
+            held = look(validation, columns, shape, False, source=frame, has_gaps=has_gaps, is_validation=True)
             if held.rows and labels is not None:
                 refuse_unseen(validation, columns, list(labels), frame)
         told = _described(train, Describing(plan, options))

@@ -86,7 +86,7 @@ def export(
             writer = shuffled.write.option("maxRecordsPerFile", ROWS_PER_FILE)
             writer.option("compression", "snappy").mode("error").parquet(f"{folder}/{part}")
             look_in = spark.read.parquet(f"{folder}/{part}")
-            found = look(look_in, columns, shape, is_classes and part == "train", source=frame, has_gaps=has_gaps, is_judged=part == "test")
+            found = look(look_in, columns, shape, is_classes and part == "train", source=frame, has_gaps=has_gaps, is_validation=part == "test")
             if part == "test" and labels is not None:
                 refuse_unseen(look_in, columns, labels, frame)
             if part == "train":
@@ -237,11 +237,11 @@ def look(
     *,
     source: Any = None,
     has_gaps: bool = False,
-    is_judged: bool = False,
+    is_validation: bool = False,
 ) -> Found:
     """Counts rows, and raises what cannot be learned from, with the column and a row of the DataFrame `source`.
 
-    `has_gaps` says that NaN among features is the padding of sequences; `is_judged`, that the model is evaluated on these rows.
+    `has_gaps` says that NaN among features is the padding of sequences; `is_validation`, that the model is evaluated on these rows.
     """
     from pyspark.sql import functions as F
 
@@ -271,7 +271,7 @@ def look(
         which = ", ".join(f"`{name}`" for name in columns.features)
         raise SettingError(f"the network takes {width} numbers, but {which} has {sizes} in each row")
     if found["rows"] and found.get("weights") == 0:
-        purpose = f"evaluate on where `{columns.validation}` is true" if is_judged else "learn from"
+        purpose = f"evaluate on where `{columns.validation}` is true" if is_validation else "learn from"
         raise SettingError(f"all weights in `{columns.weight}` are 0: there is nothing to {purpose}, give some rows a weight above 0")
     if not wants_labels or "label" not in here:
         return Found(found["rows"], None)
