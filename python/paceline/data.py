@@ -8,16 +8,15 @@ from functools import cached_property
 from html import escape
 from itertools import permutations
 from os import PathLike
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline import _native
 from paceline.errors import SettingError
-from paceline.schema import Schema, label_type_of, name_of
-
-Task: TypeAlias = Literal["classes", "regression"]
+from paceline.labels import Task as Task, is_classes, labels_for, refuse_missing
+from paceline.schema import Schema
 
 
 class Data:
@@ -332,7 +331,7 @@ def _expect_task(data: Data, task: Task | None, what: str, instead: str) -> None
     """Refuses a task other than that of data which is made already."""
     if task is None:
         return
-    _is_classes(np.zeros(0), task)
+    is_classes(np.zeros(0), task)
     found = "classes" if data._source.classes is not None else "regression" if data._source.values is not None else None
     if found is not None and found != task:
         raise SettingError(f"`task={task!r}` does not change {what}, whose targets are read as {found!r} already: give {instead}")
@@ -474,15 +473,15 @@ def _from_rows(
     if weights is not None:
         made["weights"] = _weights(weights, rows.count)
     if targets is not None:
-        _refuse_missing(targets)
+        refuse_missing(targets)
         array = _array(targets)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim == 0 or len(array) != rows.count:
             found = len(array) if array.ndim else "a single value"
             raise SettingError(f"expected a target for each of the {rows.count} examples, found {found}")
-        if _is_classes(array, task):
-            made |= _labels(array, classes, like, task)
+        if is_classes(array, task):
+            made |= labels_for(array, classes, like, task)
         else:
             names = names if names is not None and len(names) == (1 if array.ndim == 1 else array.shape[1]) else _columns(targets, array)
             made["targets"], made["values"] = _numbers(array.reshape(rows.count, -1) if rows.count else array, "targets"), names
@@ -524,8 +523,8 @@ def _from_sequences(
     if targets is not None and (array := _one_for_each(targets)) is not None:
         if len(array) != len(rows):
             raise SettingError(f"expected a target for each of the {len(rows)} sequences, found {len(array)}")
-        if _is_classes(array, task):
-            made |= _labels(array, classes, like, task)
+        if is_classes(array, task):
+            made |= labels_for(array, classes, like, task)
         else:
             made["targets"], made["values"] = _numbers(array.reshape(len(rows), -1), "targets"), ["0"]
     elif targets is not None:
@@ -559,7 +558,7 @@ def _steps_of(sequences: Any, like: Schema | None) -> tuple[list[NDArray[Any]], 
 
 def _one_for_each(targets: Any) -> NDArray[Any] | None:
     """Targets as an array with one for each sequence; none where each sequence has one for every step."""
-    _refuse_missing(targets)
+    refuse_missing(targets)
     if isinstance(targets, (list, tuple)) or isinstance(targets, np.ndarray) and targets.dtype == object:
         if any(np.ndim(target) != 0 for target in targets):
             return None
@@ -660,7 +659,8 @@ def _arrow_columns(table: Any, like: Schema | None) -> list[_native.ArrowColumn]
 
 def _arrow_names(table: Any) -> list[str] | None:
     """The names of the columns of a table of Arrow, if it tells them without being read."""
-    for names in (getattr(table, "column_names", None), getattr(getattr(table, "schema", None), "names", None), getattr(table, "columns", None)):
+    schema = getattr(table, "schema", None)
+    for names in (getattr(table, "column_names", None), getattr(schema, "names", None), getattr(table, "columns", None)):
         if callable(names):
             names = names()
         if names is not None and all(isinstance(name, str) for name in names):
@@ -750,116 +750,6 @@ def _weights(values: Any, expected: int) -> NDArray[np.float32]:
     if array.shape != (expected,):
         raise SettingError(f"expected {expected} weights, one for each example, found {_times(array.shape)}")
     return np.ascontiguousarray(_numbers(array, "weights"), dtype=np.float32)
-
-
-def _is_classes(array: NDArray[Any], task: Task | None) -> bool:
-    if task not in (None, "classes", "regression"):
-        raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
-    if task is not None:
-        return task == "classes"
-    return array.ndim == 1 and (array.dtype.kind in "biuUSOT")
-
-
-# Whole numbers of more distinct values are perhaps amounts, not classes.
-MANY_CLASSES = 10
-
-
-def _refuse_missing(targets: Any) -> None:
-    """Refuses targets of pandas with missing values, whatever type these have."""
-    if not hasattr(targets, "isna") or getattr(targets, "ndim", 0) != 1:
-        return
-    missing = np.asarray(targets.isna(), dtype=bool)
-    if missing.any():
-        row = int(missing.argmax())
-        found = targets.iloc[row] if hasattr(targets, "iloc") else targets[row]
-        raise SettingError(f"the label of row {row} is missing ({found!r}): leave such rows out, or give them a class")
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:
-        # `pandas.NA` is neither equal nor unequal.
-        return True
-
-
-def _labels(array: NDArray[Any], classes: Sequence[Any] | None, like: Schema | None, task: Task | None) -> dict[str, Any]:
-    """The numbers of class labels, the names of all classes, and the type of the labels."""
-    if array.ndim != 1:
-        raise SettingError(f"expected one class for each example, found {_times(array.shape)}")
-    if array.dtype.kind == "S":
-        array = np.char.decode(array)
-    if array.dtype.kind == "O":
-        missing = next((row for row, label in enumerate(array) if _is_missing(label)), None)
-        if missing is not None:
-            raise SettingError(f"the label of row {missing} is missing ({array[missing]!r}): leave such rows out, or give them a class")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise SettingError(f"the label of row {int(np.isnan(array).argmax())} is NaN: leave such rows out, or give them a class")
-    try:
-        found, places = np.unique(array, return_inverse=True)
-    except TypeError:
-        raise SettingError("expected labels of one type, found several: `[str(label) for label in y]` makes texts of them") from None
-    if classes is None:
-        names = [name_of(label) for label in found]
-        label_type, remarks = label_type_of(found), []
-        if task is None and label_type == "integer" and len(names) > MANY_CLASSES:
-            remarks.append(
-                f"the whole numbers of the targets are taken for {len(names)} classes; if they are amounts to predict, "
-                "`task='regression'` says so"
-            )
-        return {"labels": places.astype(np.uint32), "classes": names, "label_type": label_type, "remarks": remarks}
-    known = np.asarray(classes)
-    is_known = like is not None and like.class_names is not None and len(like.class_names) == len(known)
-    label_type = like.label_type if is_known and like is not None else label_type_of(known)
-    names = list(like.class_names or ()) if is_known and like is not None else [name_of(label) for label in known]
-    own = np.asarray([_place(label, known, names) for label in found], dtype=np.uint32)
-    return {"labels": own[places.reshape(-1)], "classes": names, "label_type": label_type}
-
-
-def _place(label: Any, known: NDArray[Any], names: list[str]) -> int:
-    """The number of a class: of an equal label, or of one with its name."""
-    label = label.item() if isinstance(label, np.generic) else label
-    for place, other in enumerate(known.tolist()):
-        if other == label or names[place] == str(label):
-            return place
-    told = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    raise SettingError(f"{label} is none of the {len(known)} classes that are known: {told}")
-
-
-def class_weights_of(given: Any, classes: NDArray[Any] | None) -> list[float] | Literal["balanced"] | None:
-    """The weight of each class in their order, from a dict by label, a sequence in the order of classes, or `'balanced'`."""
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given != "balanced":
-            raise SettingError(f"expected `class_weights` as 'balanced', a dict by label, or a list in the order of classes, found {given!r}")
-        return "balanced"
-    labels = [] if classes is None else classes.tolist()
-    told = ", ".join(repr(label) for label in labels[:10]) + (", …" if len(labels) > 10 else "")
-    if isinstance(given, Mapping):
-        if classes is None:
-            raise SettingError("`class_weights` by label need data with classes: numbers to predict have none")
-        by_label = {key.item() if isinstance(key, np.generic) else key: value for key, value in given.items()}
-        unknown = [key for key in by_label if key not in labels]
-        if unknown:
-            raise SettingError(f"`class_weights` has a weight for {unknown[0]!r}, which is no class of the data: its classes are {told}")
-        missing = [label for label in labels if label not in by_label]
-        if missing:
-            raise SettingError(f"`class_weights` has no weight for {missing[0]!r}: the classes of the data are {told}")
-        return [_weight(by_label[label]) for label in labels]
-    if isinstance(given, (Sequence, np.ndarray)):
-        return [_weight(weight) for weight in given]
-    raise SettingError(
-        f"expected `class_weights` as a dict by label, a list in the order of classes, or 'balanced', found {type(given).__name__}"
-        + (f"; the classes are {told}" if labels else "")
-    )
-
-
-def _weight(given: Any) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise SettingError(f"expected a number as weight of a class, found {given!r}") from None
 
 
 def _columns(targets: Any, array: NDArray[Any]) -> list[str]:

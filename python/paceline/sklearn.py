@@ -121,7 +121,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         class_weight: Any = None,
         **given: Any,
     ) -> None:
-        """Trains for all epochs; or for one, from where the last call ended. What is fitted to rows is fitted to those that are learned from."""
+        """Trains for all epochs; or for one, from where the last call ended. Whatever is fitted is fitted to the training rows alone."""
         start = self._seed_of_fit(goes_on=goes_on)
         rule, fraction = (None, None) if goes_on else self._stops()
         seed = self._network_seed
@@ -205,8 +205,8 @@ def _dense(rows: Any) -> Any:
     needed, there = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize, available_memory()
     if there is not None and needed > there:
         raise ValueError(
-            f"this sparse matrix of {rows.shape[0]} × {rows.shape[1]} needs {needed / 2**30:.1f} GiB as an array, and {there / 2**30:.1f} GiB are "
-            "available: keep fewer columns, as `TruncatedSVD` or `SelectKBest` do, or train on parts with `partial_fit`"
+            f"this sparse matrix of {rows.shape[0]} × {rows.shape[1]} needs {needed / 2**30:.1f} GiB as an array, and {there / 2**30:.1f} GiB "
+            "are available: keep fewer columns, as `TruncatedSVD` or `SelectKBest` do, or train on parts with `partial_fit`"
         )
     return rows.toarray()
 

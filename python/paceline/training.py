@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal
 
 from paceline import _native
 from paceline.cores import cores
-from paceline.data import Data, Task, as_data, class_weights_of
+from paceline.data import Data, as_data
 from paceline.errors import SettingError
 from paceline.events import Callback, Event, Kept
+from paceline.labels import Task, class_weights_of
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress, watcher

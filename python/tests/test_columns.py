@@ -240,7 +240,8 @@ def test_the_held_out_part_of_a_split_has_no_say_in_offsets(kind: str) -> None:
         rows = x.reshape(-1, 1) if kind == "array" else KINDS[kind]({"at": x})
         return pl.Data.from_arrays(rows, y).split(0.75, seed=4)
 
-    places = [part.features()[:, 0].astype(int) for part in pl.Data.from_arrays(np.arange(400, dtype=np.float32).reshape(-1, 1)).split(0.75, seed=4)]
+    numbered = pl.Data.from_arrays(np.arange(400, dtype=np.float32).reshape(-1, 1))
+    places = [part.features()[:, 0].astype(int) for part in numbered.split(0.75, seed=4)]
     (one, held), (other, moved) = parts(0.0), parts(1e6)
     assert one.schema.text == other.schema.text
     np.testing.assert_array_equal(one.features(), other.features())

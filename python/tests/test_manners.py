@@ -178,7 +178,11 @@ def test_mypy_finds_misspelt_settings(elsewhere: Path) -> None:
 def test_a_network_without_targets_takes_features_and_test_features(digits: Any) -> None:
     rows, held = digits[0][0].reshape(-1, 64) / 16, digits[1][0].reshape(-1, 64) / 16
     network = pl.Network(
-        [pl.layers.dense(16, activation="sigmoid"), pl.layers.dense(64, name="back", activation="sigmoid"), pl.layers.reconstruction(["back", "input"])],
+        [
+            pl.layers.dense(16, activation="sigmoid"),
+            pl.layers.dense(64, name="back", activation="sigmoid"),
+            pl.layers.reconstruction(["back", "input"]),
+        ],
         input=pl.feed_forward(64),
         seed=1,
     )

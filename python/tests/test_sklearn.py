@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -209,8 +210,11 @@ def test_rows_that_are_held_out_change_nothing_of_what_is_learned(kind) -> None:
     # Nothing stops early, and the last epoch is kept: only what is fitted to rows could differ.
     rule = {"patience": 100, "save_best": False}
     usual = {"epochs": 3, "early_stopping": rule, "validation_fraction": 0.2, "random_state": 3}
-    make = (lambda: PacelineClassifier((8,), class_weight="balanced", **usual)) if kind == "classifier" else (lambda: PacelineRegressor((8,), **usual))
-    one, other = make().fit(features, targets), make().fit(moved, retargeted)
+    if kind == "classifier":
+        estimator = PacelineClassifier((8,), class_weight="balanced", **usual)
+    else:
+        estimator = PacelineRegressor((8,), **usual)
+    one, other = clone(estimator).fit(features, targets), clone(estimator).fit(moved, retargeted)
     assert one.model_.schema.text == other.model_.schema.text
     for name, numbers in one.model_.parameters().items():
         np.testing.assert_array_equal(other.model_.parameters()[name], numbers, err_msg=name)

@@ -146,10 +146,12 @@ class Columns:
 
     def told_layout(self, expected: Sequence[int], input: Mapping[str, Any], found: str) -> str:
         kind, sizes = next(iter(input.items()))
-        axes = {"image": "height × width × channels", "volume": "depth × height × width × channels", "sequence": "steps × features"}[kind]
+        image = "height × width × channels"
+        axes = {"image": image, "volume": f"depth × {image}", "sequence": "steps × features"}[kind]
         whole = " × ".join(map(str, sizes))
         return (
-            f"`{self.features[0]}` has arrays of {found}, but the network takes {axes} of {whole}: arrays of {' × '.join(map(str, expected))}; "
+            f"`{self.features[0]}` has arrays of {found}, but the network takes {axes} of {whole}: "
+            f"arrays of {' × '.join(map(str, expected))}; "
             "`numpy.transpose` in a `pandas_udf` puts them in this order"
         )
 

@@ -29,9 +29,9 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultP
 from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import SparkSession
 
-from paceline.data import class_weights_of
 from paceline.errors import SettingError
 from paceline.events import Callback, EventKind
+from paceline.labels import class_weights_of
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions

@@ -86,7 +86,10 @@ def export(
             writer = shuffled.write.option("maxRecordsPerFile", ROWS_PER_FILE)
             writer.option("compression", "snappy").mode("error").parquet(f"{folder}/{part}")
             look_in = spark.read.parquet(f"{folder}/{part}")
-            found = look(look_in, columns, shape, is_classes and part == "train", source=frame, has_gaps=has_gaps, is_validation=part == "test")
+            is_test = part == "test"
+            found = look(
+                look_in, columns, shape, is_classes and not is_test, source=frame, has_gaps=has_gaps, is_validation=is_test
+            )
             if part == "test" and labels is not None:
                 refuse_unseen(look_in, columns, labels, frame)
             if part == "train":

@@ -17,8 +17,9 @@ import numpy as np
 
 from paceline.errors import Error, SettingError
 from paceline.cluster import Master
-from paceline.data import Data, class_weights_of
+from paceline.data import Data
 from paceline.events import Callback, Event, Kept
+from paceline.labels import class_weights_of
 from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores

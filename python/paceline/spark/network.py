@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from paceline.data import Task
 from paceline.errors import Error, SettingError
 from paceline.events import Callback, Event
+from paceline.labels import Task
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress
