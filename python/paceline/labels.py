@@ -48,7 +48,8 @@ def _is_missing(label: Any) -> bool:
 def labels_for(array: NDArray[Any], classes: Sequence[Any] | None, like: Schema | None, task: Task | None) -> dict[str, Any]:
     """The numbers of class labels, the names of all classes, and the type of the labels."""
     if array.ndim != 1:
-        raise SettingError(f"expected one class for each example, found {" × ".join(map(str, array.shape))}")
+        found_shape = " × ".join(map(str, array.shape)) or "a single number"
+        raise SettingError(f"expected one class for each example, found {found_shape}")
     if array.dtype.kind == "S":
         array = np.char.decode(array)
     if array.dtype.kind == "O":
