@@ -54,6 +54,7 @@ class Source:
         weights: NDArray[np.float32] | None = None,
         images: bool = False,
         like: str | None = None,
+        remarks: list[str] = ...,
     ) -> Source: ...
     @staticmethod
     def of_state(
@@ -65,8 +66,13 @@ class Source:
         schema: str | None,
         normaliser: str,
         remarks: list[str],
+        block: int | None,
+        groups: list[int] | None,
+        left_out: list[tuple[int, str]],
     ) -> Source: ...
-    def state(self, /) -> tuple[str, str | None, str]: ...
+    def state(
+        self, /
+    ) -> tuple[str, str | None, str, int | None, list[int] | None, list[tuple[int, str]]]: ...
     @property
     def schema(self, /) -> str | None: ...
     def matched(self, /, schema: str) -> Source: ...
@@ -118,6 +124,7 @@ class Run:
         found: str = "refuse",
         start: Model | None = None,
         take: str = "learned",
+        force: bool = False,
         cores: int | None = None,
         cache: _Path | None = None,
         offline: bool = False,

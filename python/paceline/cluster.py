@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from paceline import _native
-from paceline.data import as_data
+from paceline.data import Data, as_data
 from paceline.errors import Error
 from paceline.events import Callback, Event, Kept
 from paceline.model import Model, Scores
@@ -102,8 +102,10 @@ class Master(_Process):
             tree["data"]["test"] = test
         elif test is not None:
             like = None if data is None else data.schema
-            given["test"], tree["data"]["test"] = as_data(test, like=like)._source, "given:test"
+            given["test"], tree["data"]["test"] = as_data(test, like=like, input=trainer.network.input)._source, "given:test"
         self.given = given
+        self.train = data
+        """The data that is learned from, as the network takes it; none where it is a specification that every worker opens."""
         run = _native.Run.master(
             to_json(tree),
             name="python",
@@ -140,7 +142,7 @@ class Master(_Process):
         text = file.read_text(encoding="utf-8")
         run = _native.Run.master(text, name=file.stem, is_json=is_json, settings=list(settings), **options)
         _Process.__init__(master, run)
-        master.given, master._address = {}, None
+        master.given, master.train, master._address = {}, None, None
         return master
 
     @property
@@ -160,7 +162,8 @@ class Worker(_Process):
     """Lends cores of this process to a master: `paceline worker` as an object.
 
     Where the data of a run lives with its workers, `partitions` are those that this one has, by number. With an `epoch`, from 0, they are
-    here for that one only, and the worker goes when nothing of them is left in it.
+    here for that one only, and the worker goes when nothing of them is left in it. `like` is data, or the model that the master begins with,
+    whose columns, offsets and classes hold for `train`: of arrays in 64 bits they must be those of the master, as `master.train` has them.
     """
 
     def __init__(
@@ -170,6 +173,7 @@ class Worker(_Process):
         coordinator: str | None = None,
         train: Any = None,
         test: Any = None,
+        like: Data | Model | None = None,
         partitions: Mapping[int, Any] | None = None,
         epoch: int | None = None,
         slots: int = 1,
@@ -180,7 +184,7 @@ class Worker(_Process):
         root: str | PathLike[str] | None = None,
     ) -> None:
         given: dict[str, _native.Source] = {}
-        data = None if train is None else as_data(train)
+        data = None if train is None else as_data(train, like=None if like is None else like.schema)
         if data is not None:
             given["train"] = data._source
         if test is not None:

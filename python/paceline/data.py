@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from itertools import permutations
 from os import PathLike
-from typing import Any, Literal, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline import _native
 from paceline.errors import SettingError
-from paceline.schema import Schema, label_type_of, name_of
-
-Task: TypeAlias = Literal["classes", "regression"]
+from paceline.labels import Task as Task, is_classes, labels_for, refuse_missing
+from paceline.schema import Schema
 
 
 class Data:
@@ -26,6 +26,8 @@ class Data:
         self._source = source
         self._lengths = lengths
         """The steps of each sequence, where they were given as a list of arrays."""
+        self._wide: _WideExamples | None = None
+        """The numbers before offsets were subtracted, where there are some: each part of a split has offsets of its own."""
 
     @classmethod
     def open(
@@ -122,7 +124,15 @@ class Data:
             columns |= {column.name: column for column in _native.read_arrow(table, missing)}
         if not chosen:
             raise SettingError("expected at least one column of features")
-        rows = _arrow_rows([columns[name] for name in chosen], shape)
+        like_schema = None if like is None else like.schema
+        if like_schema is not None and shape is None:
+            order = like_schema.order_of(chosen)
+            if order is not None:
+                wanted = list(dict.fromkeys(name if name in chosen else name.rpartition(".")[0] for name in order))
+                if not set(wanted) <= set(chosen):
+                    _refuse_without([name for name in wanted if name not in chosen], chosen)
+                chosen = wanted
+        rows = _arrow_rows([columns[name] for name in chosen], shape, like_schema)
         targets: Any = None
         if labels:
             found = [columns[name] for name in labels]
@@ -135,7 +145,6 @@ class Data:
                 targets = np.concatenate([each.numbers().reshape(rows.count, -1) for each in found], axis=1)
         weights = None if weight is None else columns[weight].numbers()
         names = [labels[0]] if len(labels) == 1 and targets.ndim == 1 else labels
-        like_schema = None if like is None else like.schema
         return _from_rows(rows, targets, names or None, weights=weights, classes=classes, task=task, like=like_schema)
 
     @classmethod
@@ -190,9 +199,23 @@ class Data:
         return self if schema.text is None else Data(self._source.matched(schema.text), self._lengths)
 
     def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
-        """Two parts, drawn by the seed; the first has this share of the examples."""
+        """Two parts, drawn by the seed; the first has this share of the examples.
+
+        Offsets, where 32 bits would blur a column, are those of the first part: the second has no say in what is learned.
+        """
         one, two = self._source.split(share, seed)
-        return Data(one), Data(two)
+        if self._wide is None and self._lengths is None:
+            return Data(one), Data(two)
+        places = [_places_of(part) for part in _numbered(len(self)).split(share, seed)]
+        if self._wide is None:
+            parts = [Data(one), Data(two)]
+        else:
+            first = self._wide.part(places[0], None)
+            parts = [first, self._wide.part(places[1], first.schema)]
+        if self._lengths is not None:
+            for part, chosen in zip(parts, places, strict=True):
+                part._lengths = [self._lengths[place] for place in chosen]
+        return parts[0], parts[1]
 
     def features(self) -> NDArray[np.floating[Any]]:
         """All features, as an array; of 64 bits where 32 do not tell the numbers of a column apart."""
@@ -222,14 +245,42 @@ class Data:
         return self._source.inspect()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        shape, schema, normaliser = self._source.state()
+        shape, schema, normaliser, *more = self._source.state()
         features, labels, targets, weights = self._source.read(list(range(len(self))))
-        return (_restored, (features, shape, labels, targets, weights, schema, normaliser, self.remarks, self._lengths))
+        return (_restored, (features, shape, labels, targets, weights, schema, normaliser, self.remarks, *more, self._lengths))
+
+
+    def _repr_html_(self) -> str:
+        rows = [("examples", f"{len(self):,}"), ("shape", _times(self.shape))]
+        if self.columns is not None:
+            rows.append(("columns", _first_names(self.columns)))
+        if self.classes is not None:
+            rows.append(("classes", _first_names(self.classes.tolist())))
+        elif self.outputs:
+            rows.append(("numbers to predict", str(self.outputs)))
+        rows.extend(("remark", remark) for remark in self.remarks)
+        return "<table>" + "".join(f"<tr><th>{escape(name)}</th><td>{escape(told)}</td></tr>" for name, told in rows) + "</table>"
 
 
 def _restored(*state: Any) -> Data:
     *examples, lengths = state
     return Data(_native.Source.of_state(*examples), lengths)
+
+
+def _first_names(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names[:20])) + (", …" if len(names) > 20 else "")
+
+
+def _numbered(count: int) -> _native.Source:
+    """Examples that hold their own places, in two halves, which 32 bits hold."""
+    places = np.arange(count)
+    return _native.Source.arrays(np.stack([places // 65536, places % 65536], axis=1).astype(np.float32), [2])
+
+
+def _places_of(part: _native.Source) -> NDArray[np.int64]:
+    halves = part.read(list(range(len(part))))[0].reshape(-1, 2).astype(np.int64)
+    places: NDArray[np.int64] = halves[:, 0] * 65536 + halves[:, 1]
+    return places
 
 
 def as_data(
@@ -242,13 +293,17 @@ def as_data(
 ) -> Data:
     """Data from whatever stands for it: itself, a specification, features alone, or a pair or triple with targets and weights.
 
-    `like` is the schema of data or of a model that holds for it; `input` is what a network takes.
+    `like` is the schema of data or of a model that holds for it; `input` is what a network takes. Without `targets` only features count.
     """
+    of_file = None if like is None or targets and like.tree.get("target", "none") == "none" else like.text
+    if like is not None and not targets:
+        like = like.without_target()
     if isinstance(what, Data):
         data = what
+        _expect_task(data, task, "this `Data`", "`Data.from_arrays(…, task=…)`")
     elif isinstance(what, str):
-        schema = None if like is None else like.text
-        data = Data(_native.Source.open(what, targets=targets, like=schema))
+        data = Data(_native.Source.open(what, targets=targets, like=of_file))
+        _expect_task(data, task, f"`{what}`", "`task=` among the options of the specification")
     else:
         features, labels, weights = what, None, None
         if isinstance(what, tuple):
@@ -272,11 +327,29 @@ def as_data(
     return data
 
 
+def _expect_task(data: Data, task: Task | None, what: str, instead: str) -> None:
+    """Refuses a task other than that of data which is made already."""
+    if task is None:
+        return
+    is_classes(np.zeros(0), task)
+    found = "classes" if data._source.classes is not None else "regression" if data._source.values is not None else None
+    if found is not None and found != task:
+        raise SettingError(f"`task={task!r}` does not change {what}, whose targets are read as {found!r} already: give {instead}")
+
+
 def _of_a_sequence_network(features: Any, labels: Any, sizes: Sequence[int], given: dict[str, Any]) -> Data:
     """Data of a network that takes sequences: rows, or an array or a list of sequences."""
     ndim = getattr(features, "ndim", None)
-    if ndim == 2 or hasattr(features, "columns"):
+    if hasattr(features, "columns"):
         return _from_arrays(features, labels, **given)
+    if ndim == 2:
+        rows = _rows(features)
+        # Rows are sequences, one step after the other: a feature has one offset, whatever the step.
+        if rows.shape == (int(np.prod(sizes)),) and not isinstance(rows.numbers, list):
+            rows = replace(rows, numbers=rows.numbers.reshape(rows.count, *sizes), shape=tuple(int(size) for size in sizes))
+        return _from_rows(rows, labels, None, **given)
+    if ndim == 3 and features.shape[2] != sizes[1]:
+        check_shape(features.shape[1:], {"sequence": sizes})
     if not hasattr(features, "shape"):
         features = list(features)
     if len(features) == 0:
@@ -324,20 +397,33 @@ class _Rows:
     names: list[str] | None
     is_bytes: bool = False
 
-    def like(self, schema: Schema | None) -> _Rows:
-        """The columns of a schema, by their names; all of them, as they are, if either has no names."""
-        if schema is None or schema.names is None or self.names is None or self.names == schema.names:
-            return self
-        missing = [name for name in schema.names if name not in self.names]
-        if missing:
-            told = ", ".join(f"`{name}`" for name in missing[:10])
-            raise SettingError(
-                f"the table has no column {told}, which the model or the training data has: its columns are {', '.join(self.names[:50])}"
-            )
-        if not isinstance(self.numbers, list) or len(self.numbers) != len(self.names):
-            return self
-        places = [self.names.index(name) for name in schema.names]
-        return _Rows([self.numbers[place] for place in places], self.count, (len(places),), list(schema.names), self.is_bytes)
+    def part(self, places: NDArray[Any]) -> _Rows:
+        """Some rows, by their places."""
+        if not isinstance(self.numbers, list):
+            return replace(self, numbers=self.numbers[places], count=len(places))
+        columns = [column.numbers() if isinstance(column, _native.ArrowColumn) else column for column in self.numbers]
+        return replace(self, numbers=[column[places] for column in columns], count=len(places))
+
+
+@dataclass
+class _WideExamples:
+    """Examples before offsets are subtracted."""
+
+    rows: _Rows
+    made: dict[str, Any]
+
+    def part(self, places: NDArray[Any], like: Schema | None) -> Data:
+        """Some examples, by their places, with offsets of their own or those of a schema."""
+        made = {name: value[places] if name in ("labels", "targets", "weights") else value for name, value in self.made.items()}
+        return _made(self.rows.part(places), made, like)
+
+
+def _made(rows: _Rows, made: dict[str, Any], like: Schema | None, lengths: Sequence[int] | None = None) -> Data:
+    """Data from rows that nothing is wrong with."""
+    data = Data(_native.Source.arrays(rows.numbers, list(rows.shape), **made, like=None if like is None else like.text), lengths)
+    if like is None and (data.schema.shifts is not None or data.schema.target_shifts is not None):
+        data._wide = _WideExamples(rows, made)
+    return data
 
 
 def _from_arrays(
@@ -352,10 +438,25 @@ def _from_arrays(
 ) -> Data:
     if _is_ragged(features):
         return _from_sequences(features, targets, weights=weights, classes=classes, task=task, like=like)
-    rows = _rows(features)
+    rows = _rows(features, like)
     if input is not None:
         check_shape(rows.shape, input)
     return _from_rows(rows, targets, None, weights=weights, classes=classes, task=task, like=like)
+
+
+def of_rows(
+    features: NDArray[Any],
+    targets: Any,
+    names: list[str] | None,
+    *,
+    weights: Any = None,
+    classes: Sequence[Any] | None = None,
+    task: Task | None = None,
+    like: Data | None = None,
+) -> Data:
+    """Data from rows of numbers whose columns have these names."""
+    rows = replace(_rows(features), names=names)
+    return _from_rows(rows, targets, None, weights=weights, classes=classes, task=task, like=None if like is None else like.schema)
 
 
 def _from_rows(
@@ -368,23 +469,23 @@ def _from_rows(
     task: Task | None,
     like: Schema | None,
 ) -> Data:
-    rows = rows.like(like)
-    made: dict[str, Any] = {"images": rows.is_bytes, "names": rows.names, "like": None if like is None else like.text}
+    made: dict[str, Any] = {"images": rows.is_bytes, "names": rows.names}
     if weights is not None:
         made["weights"] = _weights(weights, rows.count)
     if targets is not None:
+        refuse_missing(targets)
         array = _array(targets)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim == 0 or len(array) != rows.count:
             found = len(array) if array.ndim else "a single value"
             raise SettingError(f"expected a target for each of the {rows.count} examples, found {found}")
-        if _is_classes(array, task):
-            made |= _labels(array, classes, like)
+        if is_classes(array, task):
+            made |= labels_for(array, classes, like, task)
         else:
             names = names if names is not None and len(names) == (1 if array.ndim == 1 else array.shape[1]) else _columns(targets, array)
             made["targets"], made["values"] = _numbers(array.reshape(rows.count, -1) if rows.count else array, "targets"), names
-    return Data(_native.Source.arrays(rows.numbers, list(rows.shape), **made))
+    return _made(rows, made, like)
 
 
 def _from_sequences(
@@ -397,12 +498,13 @@ def _from_sequences(
     task: Task | None = None,
     like: Schema | None = None,
 ) -> Data:
+    names: list[str] | None = None
     if isinstance(sequences, np.ndarray) and sequences.ndim == 3 and (steps is None or steps == sequences.shape[1]):
         features, lengths = _numbers(sequences, "sequences"), None
         rows = list(features)
         steps = features.shape[1]
     else:
-        rows = [_numbers(_array(sequence), "sequences") for sequence in sequences]
+        rows, names = _steps_of(sequences, like)
         rows = [row[:, np.newaxis] if row.ndim == 1 else row for row in rows]
         if not rows or any(row.ndim != 2 or row.shape[1] != rows[0].shape[1] for row in rows):
             raise SettingError("expected sequences of steps of as many features each: an array with 3 dimensions, or a list of arrays with 2")
@@ -415,19 +517,18 @@ def _from_sequences(
         features = np.full((len(rows), steps, rows[0].shape[1]), np.nan, dtype=kind)
         for at, row in enumerate(rows):
             features[at, : len(row)] = row
-    made: dict[str, Any] = {"like": None if like is None else like.text}
+    made: dict[str, Any] = {"names": names}
     if weights is not None:
         made["weights"] = _weights(weights, len(rows))
-    if targets is not None and len(targets) and np.ndim(targets[0]) == 0:
-        array = np.asarray(targets)
+    if targets is not None and (array := _one_for_each(targets)) is not None:
         if len(array) != len(rows):
             raise SettingError(f"expected a target for each of the {len(rows)} sequences, found {len(array)}")
-        if _is_classes(array, task):
-            made |= _labels(array, classes, like)
+        if is_classes(array, task):
+            made |= labels_for(array, classes, like, task)
         else:
             made["targets"], made["values"] = _numbers(array.reshape(len(rows), -1), "targets"), ["0"]
     elif targets is not None:
-        each = [_numbers(_array(target), "targets").reshape(len(target), -1) for target in targets]
+        each = [_of_steps(target) for target in targets]
         if len(each) != len(rows) or any(len(one) != len(row) for one, row in zip(each, rows, strict=True)):
             raise SettingError("expected a target for every step of every sequence")
         wanted = np.full((len(rows), steps, each[0].shape[1]), np.nan)
@@ -436,30 +537,77 @@ def _from_sequences(
         made["targets"] = wanted.reshape(len(rows), -1)
         made["values"] = [str(at) for at in range(1, 1 + steps * each[0].shape[1])]
         made["steps"] = steps
-    return Data(_native.Source.arrays(features, [steps, features.shape[2]], **made), lengths)
+    return _made(_Rows(features, len(rows), (steps, features.shape[2]), names), made, like, lengths)
+
+
+def _steps_of(sequences: Any, like: Schema | None) -> tuple[list[NDArray[Any]], list[str] | None]:
+    """Arrays of steps and features; tables have the same columns, or those of a schema, in the same order."""
+    rows: list[NDArray[Any]] = []
+    names: list[str] | None = None
+    for sequence in sequences:
+        if not _is_table(sequence):
+            rows.append(_numbers(_array(sequence), "sequences"))
+            continue
+        told = Schema.of_names(names) if names is not None else like
+        table = _rows(sequence, told)
+        names = names or table.names
+        columns = [column.numbers() if isinstance(column, _native.ArrowColumn) else column for column in table.numbers]
+        rows.append(np.concatenate([column.reshape(table.count, -1) for column in columns], axis=1))
+    return rows, names
+
+
+def _one_for_each(targets: Any) -> NDArray[Any] | None:
+    """Targets as an array with one for each sequence; none where each sequence has one for every step."""
+    refuse_missing(targets)
+    if isinstance(targets, (list, tuple)) or isinstance(targets, np.ndarray) and targets.dtype == object:
+        if any(np.ndim(target) != 0 for target in targets):
+            return None
+    array = _array(targets)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    return array if array.ndim == 1 else None
+
+
+def _of_steps(targets: Any) -> NDArray[Any]:
+    """The targets of the steps of one sequence."""
+    array = _array(targets)
+    if array.dtype.kind in "USTO":
+        raise SettingError(
+            "expected targets by step that are numbers, found texts: `names, numbers = numpy.unique(labels, return_inverse=True)` "
+            "numbers the classes"
+        )
+    return _numbers(array, "targets").reshape(len(array), -1)
+
+
+def _is_table(values: Any) -> bool:
+    """Whether values have columns with names: those of pandas, polars and Arrow."""
+    return hasattr(values, "iloc") and hasattr(values, "columns") or (
+        hasattr(values, "__arrow_c_stream__") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc")
+    )
 
 
 def _is_ragged(features: Any) -> bool:
-    """Whether features are a list of arrays of unequal length."""
+    """Whether features are a list of arrays of unequal length, or of tables."""
     if not isinstance(features, (list, tuple)) and not (isinstance(features, np.ndarray) and features.dtype == object):
         return False
     if isinstance(features, np.ndarray) and features.ndim != 1:
         return False
+    if len(features) and all(_is_table(each) for each in features):
+        return True
     shapes = {np.shape(each) for each in features if isinstance(each, np.ndarray)}
     return len(shapes) > 1 and len({shape[1:] for shape in shapes}) == 1 and all(isinstance(each, np.ndarray) for each in features)
 
 
-def _rows(features: Any) -> _Rows:
+def _rows(features: Any, like: Schema | None = None) -> _Rows:
+    """Rows of features; of a table the columns that a schema has, in its order."""
     if hasattr(features, "toarray") and hasattr(features, "nnz"):
         raise SettingError("expected an array, found a sparse matrix: `X.toarray()` makes one, if it fits the memory")
     if hasattr(features, "iloc") and hasattr(features, "columns"):
-        names = _unique([str(name) for name in features.columns])
-        columns = [_column(features.iloc[:, place], name) for place, name in enumerate(names)]
+        here = [str(name) for name in features.columns]
+        names = _chosen(here, like) or _unique(here)
+        columns = [_column(features.iloc[:, here.index(name)], name) for name in names]
         return _Rows(columns, len(features), (len(names),), names, bool(columns) and all(each.dtype == np.uint8 for each in columns))
     if hasattr(features, "__arrow_c_stream__") and not isinstance(features, np.ndarray) and not hasattr(features, "iloc"):
-        found = _native.read_arrow(features)
-        _unique([column.name for column in found])
-        return _arrow_rows(found, None)
+        return _arrow_rows(_arrow_columns(features, like), None, like)
     array = _numbers(_array(features), "features")
     if array.ndim == 3:
         array = array[..., np.newaxis]
@@ -472,7 +620,55 @@ def _rows(features: Any) -> _Rows:
     return _Rows(array, len(array), array.shape[1:], None, array.dtype == np.uint8)
 
 
-def _arrow_rows(columns: list[_native.ArrowColumn], shape: Sequence[int] | None) -> _Rows:
+def _chosen(here: list[str], like: Schema | None) -> list[str] | None:
+    """The columns of a table that a schema has, in its order; none where places decide."""
+    order = None if like is None else like.order_of(here)
+    if order is None:
+        return None
+    missing = [name for name in order if name not in here]
+    if missing:
+        _refuse_without(missing, here)
+    twice = next((name for name in order if here.count(name) > 1), None)
+    if twice is not None:
+        raise SettingError(f"expected columns with different names, found `{twice}` several times")
+    return order
+
+
+def _refuse_without(missing: list[str], here: list[str]) -> NoReturn:
+    told = ", ".join(f"`{name}`" for name in missing[:10])
+    raise SettingError(
+        f"the table has no column {told}, which the model or the training data has: its columns are {', '.join(here[:50])}"
+    )
+
+
+def _arrow_columns(table: Any, like: Schema | None) -> list[_native.ArrowColumn]:
+    """The columns of a table of Arrow that a schema has, in its order; all of them where places decide."""
+    here = _arrow_names(table)
+    order = None if like is None or here is None else like.order_of(here)
+    if order is None or here is None:
+        found = _native.read_arrow(table)
+        _unique([column.name for column in found])
+        return found
+    # A column of lists has a name for each of its numbers: `column.0`, `column.1` and so on.
+    wanted = [name if name in here else name.rpartition(".")[0] for name in order]
+    missing = [name for name, column in zip(order, wanted, strict=True) if column not in here]
+    if missing:
+        _refuse_without(missing, here)
+    return _native.read_arrow(table, list(dict.fromkeys(wanted)))
+
+
+def _arrow_names(table: Any) -> list[str] | None:
+    """The names of the columns of a table of Arrow, if it tells them without being read."""
+    schema = getattr(table, "schema", None)
+    for names in (getattr(table, "column_names", None), getattr(schema, "names", None), getattr(table, "columns", None)):
+        if callable(names):
+            names = names()
+        if names is not None and all(isinstance(name, str) for name in names):
+            return list(names)
+    return None
+
+
+def _arrow_rows(columns: list[_native.ArrowColumn], shape: Sequence[int] | None, like: Schema | None = None) -> _Rows:
     """Columns of Arrow side by side."""
     for column in columns:
         if column.width is None and len(column):
@@ -486,6 +682,12 @@ def _arrow_rows(columns: list[_native.ArrowColumn], shape: Sequence[int] | None)
     whole = (sum(widths),) if shape is None else tuple(int(size) for size in shape)
     if int(np.prod(whole)) != sum(widths):
         raise SettingError(f"expected a `shape` of {sum(widths)} numbers, as each row has, found {_times(whole)}")
+    if like is not None and len(whole) == 1 and like.order_of(names) is not None:
+        found = ", ".join(f"`{column.name}` of {width}" for column, width in zip(columns, widths, strict=True) if width > 1)
+        missing = [name for name in like.feature_names if name not in names]
+        if missing or not found:
+            _refuse_without(missing or like.feature_names, names)
+        raise SettingError(f"expected the numbers {', '.join(like.feature_names[:20])} in this order, found lists with others: {found}")
     is_bytes = all(column.is_bytes for column in columns)
     return _Rows(columns, len(columns[0]), whole, names if len(whole) == 1 else None, is_bytes)
 
@@ -548,86 +750,6 @@ def _weights(values: Any, expected: int) -> NDArray[np.float32]:
     if array.shape != (expected,):
         raise SettingError(f"expected {expected} weights, one for each example, found {_times(array.shape)}")
     return np.ascontiguousarray(_numbers(array, "weights"), dtype=np.float32)
-
-
-def _is_classes(array: NDArray[Any], task: Task | None) -> bool:
-    if task not in (None, "classes", "regression"):
-        raise SettingError(f"expected `task` to be 'classes' or 'regression', found {task!r}")
-    if task is not None:
-        return task == "classes"
-    return array.ndim == 1 and (array.dtype.kind in "biuUSOT")
-
-
-def _labels(array: NDArray[Any], classes: Sequence[Any] | None, like: Schema | None) -> dict[str, Any]:
-    """The numbers of class labels, the names of all classes, and the type of the labels."""
-    if array.ndim != 1:
-        raise SettingError(f"expected one class for each example, found {_times(array.shape)}")
-    if array.dtype.kind == "S":
-        array = np.char.decode(array)
-    if array.dtype.kind == "O":
-        missing = next((row for row, label in enumerate(array) if label is None or label != label), None)
-        if missing is not None:
-            raise SettingError(f"the label of row {missing} is missing ({array[missing]!r}): leave such rows out, or give them a class")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise SettingError(f"the label of row {int(np.isnan(array).argmax())} is NaN: leave such rows out, or give them a class")
-    try:
-        found, places = np.unique(array, return_inverse=True)
-    except TypeError:
-        raise SettingError("expected labels of one type, found several: `[str(label) for label in y]` makes texts of them") from None
-    if classes is None:
-        names = [name_of(label) for label in found]
-        return {"labels": places.astype(np.uint32), "classes": names, "label_type": label_type_of(found)}
-    known = np.asarray(classes)
-    label_type = label_type_of(known) if like is None or like.classes is None else like.label_type
-    names = [name_of(label) for label in known]
-    own = np.asarray([_place(label, known, names) for label in found], dtype=np.uint32)
-    return {"labels": own[places.reshape(-1)], "classes": names, "label_type": label_type}
-
-
-def _place(label: Any, known: NDArray[Any], names: list[str]) -> int:
-    """The number of a class: of an equal label, or of one with its name."""
-    label = label.item() if isinstance(label, np.generic) else label
-    for place, other in enumerate(known.tolist()):
-        if other == label or names[place] == str(label):
-            return place
-    told = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    raise SettingError(f"{label} is none of the {len(known)} classes that are known: {told}")
-
-
-def class_weights_of(given: Any, classes: NDArray[Any] | None) -> list[float] | Literal["balanced"] | None:
-    """The weight of each class in their order, from a dict by label, a sequence in the order of classes, or `'balanced'`."""
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given != "balanced":
-            raise SettingError(f"expected `class_weights` as 'balanced', a dict by label, or a list in the order of classes, found {given!r}")
-        return "balanced"
-    labels = [] if classes is None else classes.tolist()
-    told = ", ".join(repr(label) for label in labels[:10]) + (", …" if len(labels) > 10 else "")
-    if isinstance(given, Mapping):
-        if classes is None:
-            raise SettingError("`class_weights` by label need data with classes: numbers to predict have none")
-        by_label = {key.item() if isinstance(key, np.generic) else key: value for key, value in given.items()}
-        unknown = [key for key in by_label if key not in labels]
-        if unknown:
-            raise SettingError(f"`class_weights` has a weight for {unknown[0]!r}, which is no class of the data: its classes are {told}")
-        missing = [label for label in labels if label not in by_label]
-        if missing:
-            raise SettingError(f"`class_weights` has no weight for {missing[0]!r}: the classes of the data are {told}")
-        return [_weight(by_label[label]) for label in labels]
-    if isinstance(given, (Sequence, np.ndarray)):
-        return [_weight(weight) for weight in given]
-    raise SettingError(
-        f"expected `class_weights` as a dict by label, a list in the order of classes, or 'balanced', found {type(given).__name__}"
-        + (f"; the classes are {told}" if labels else "")
-    )
-
-
-def _weight(given: Any) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise SettingError(f"expected a number as weight of a class, found {given!r}") from None
 
 
 def _columns(targets: Any, array: NDArray[Any]) -> list[str]:

@@ -61,7 +61,7 @@ class Scores(dict[str, Any]):
         return f"<table>{rows}</table>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Scores, (dict(self), self._text))
+        return (Scores, (dict(self), self._text), {"details": self.details, "weight": self.weight})
 
 
 class Model:
@@ -133,25 +133,35 @@ class Model:
         """What the last layer says of each example: a row for each."""
         return self._outputs(self._read(data, targets=False), batch, workers)
 
-    def predict_proba(self, data: Any, *, batch: int = 256, workers: int | None = None) -> NDArray[np.floating[Any]]:
-        """The probability of every class, a row for each example."""
-        if self.classes is None or not self._native.gives_probabilities:
+    def predict_proba(self, data: Any, *, batch: int = 256, workers: int | None = None) -> Any:
+        """The probability of every class, a row for each example; of a network that gives a row for every step, for each step, as
+        `predict` has them."""
+        if not self._native.gives_probabilities or self.classes is None and self.network.steps is None:
             raise SettingError("this model gives no probabilities: its outputs are what `outputs` and `predict` say")
-        outputs = self.outputs(data, batch=batch, workers=workers)
+        source = self._read(data, targets=False)
+        outputs = self._outputs(source, batch, workers)
+        if (steps := self.network.steps) is not None:
+            each = outputs.reshape(len(source), steps, -1)
+            return _as_long(np.concatenate([1 - each, each], axis=2) if each.shape[2] == 1 else each, source)
         return np.concatenate([1 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
     def predict(self, data: Any, *, batch: int = 256, workers: int | None = None) -> Any:
         """The class of every example, or the numbers that are predicted for it.
 
-        Of a network that gives a row for every step it is an array of examples, steps and numbers; for a list of sequences of unequal
-        length it is a list with an array for each, as long as the sequence.
+        Of a network that gives a row for every step it is an array of examples and steps with the number of a class, -1 where the step is
+        not there; or an array of examples, steps and numbers. For a list of sequences of unequal length it is a list with an array for
+        each, as long as the sequence.
         """
         source = self._read(data, targets=False)
         outputs = self._outputs(source, batch, workers)
         if (steps := self.network.steps) is not None:
             each = outputs.reshape(len(source), steps, -1)
-            each = each[..., 0] if each.shape[2] == 1 else each
-            return each if source._lengths is None else [rows[:length] for rows, length in zip(each, source._lengths, strict=True)]
+            if not self._tells_steps_apart(steps):
+                return _as_long(each[..., 0] if each.shape[2] == 1 else each, source)
+            places = (each[..., 0] > 0.5).astype(np.int64) if each.shape[2] == 1 else each.argmax(axis=2)
+            if source._lengths is None and source.shape[0] == steps and len(source.shape) == 2:
+                places[np.isnan(source.features()[:, :, 0])] = -1
+            return _as_long(places, source)
         if self.classes is None:
             return outputs[:, 0] if outputs.shape[1] == 1 else outputs
         places = (outputs[:, 0] > 0.5).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
@@ -173,6 +183,15 @@ class Model:
         """Data with the columns, offsets and classes that this model was trained with."""
         return as_data(data, like=self.schema, targets=targets, input=self.network.input)
 
+    def _tells_steps_apart(self, steps: int) -> bool:
+        """True if the target of every step is the number of a class: one number for several outputs, or for one that is a probability."""
+        target = self.schema.tree.get("target")
+        columns = target["values"]["columns"] if isinstance(target, dict) and "values" in target else ()
+        if not self._native.gives_probabilities or len(columns) != steps:
+            return False
+        end = next(iter(self.network.to_dict()["layers"][-1].values()))
+        return self.network.outputs > steps or end.get("loss") in (None, "binary_cross_entropy", "xent")
+
     def _outputs(self, source: Data, batch: int, workers: int | None) -> NDArray[np.floating[Any]]:
         width = self.network.outputs
         if len(source) == 0:
@@ -185,8 +204,21 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model after {self.iteration} steps: {self.network!r}>"
 
+    def _repr_html_(self) -> str:
+        rows = [("trained for", f"{self.iteration:,} steps, {self.epoch:,} epochs")]
+        for name, told in (("columns", self.columns), ("classes", self.classes)):
+            if told is not None:
+                rows.append((name, ", ".join(map(str, list(told)[:20])) + (", …" if len(told) > 20 else "")))
+        table = "".join(f"<tr><th>{escape(name)}</th><td>{escape(told)}</td></tr>" for name, told in rows)
+        return f"<table>{table}</table>{self.network._repr_html_()}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restored, (self.to_bytes(),))
+
+
+def _as_long(each: NDArray[Any], source: Data) -> Any:
+    """Rows of all steps, or a list with those of each sequence, as long as it is."""
+    return each if source._lengths is None else [rows[:length] for rows, length in zip(each, source._lengths, strict=True)]
 
 
 def _restored(content: bytes) -> Model:

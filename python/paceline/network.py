@@ -8,14 +8,21 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from paceline import _native
 from paceline.data import Data
-from paceline.layers import Layer, Named, NamedNetwork
+from paceline.layers import Common, Layer, Named, NamedNetwork
 from paceline.settings import to_json
 
 Schedule: TypeAlias = float | Mapping[str, Any]
+
+
+class NetworkSettings(Common, total=False):
+    """Settings that hold for all layers, and those of the network itself."""
+
+    moving_average: float | None
+    optimiser: Named | None
 
 
 class Network:
@@ -34,9 +41,9 @@ class Network:
         input: Mapping[str, Any] | Data | None = None,
         inputs: Mapping[str, Mapping[str, Any]] | None = None,
         seed: int = 0,
-        **settings: Any,
+        **settings: Unpack[NetworkSettings],
     ) -> None:
-        given = {name: value for name, value in settings.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         if input is not None:
             given["input"] = input.input if isinstance(input, Data) else dict(input)
         if inputs is not None:
@@ -150,17 +157,17 @@ def sequence(steps: int, features: int = 1) -> dict[str, Any]:
     return {"sequence": [steps, features]}
 
 
-def sgd(learning_rate: Schedule) -> Named:
+def sgd(learning_rate: Schedule) -> Mapping[str, Any]:
     """Steps against the gradient."""
     return {"sgd": {"learning_rate": learning_rate}}
 
 
-def nesterovs(learning_rate: Schedule, momentum: Schedule = 0.9) -> Named:
+def nesterovs(learning_rate: Schedule, momentum: Schedule = 0.9) -> Mapping[str, Any]:
     """Steps with momentum that looks ahead."""
     return {"nesterovs": {"learning_rate": learning_rate, "momentum": momentum}}
 
 
-def adam(learning_rate: Schedule = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Named:
+def adam(learning_rate: Schedule = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Mapping[str, Any]:
     """Steps of about the same size for every parameter. Other updaters are written as in a job file, such as `{"rmsprop": {}}`."""
     return {"adam": {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}}
 

@@ -18,6 +18,12 @@ class Schema:
     def __init__(self, text: str | None) -> None:
         self.text = text
 
+    @classmethod
+    def of_names(cls, names: list[str]) -> Schema:
+        """Columns of numbers with these names."""
+        columns = [{"name": name, "kind": {"number": {"mean": 0.0}}} for name in names]
+        return cls(json.dumps({"columns": columns, "target": "none", "weight": None, "missing": "error"}))
+
     @cached_property
     def tree(self) -> dict[str, Any]:
         tree: dict[str, Any] = {} if self.text is None else json.loads(self.text)
@@ -28,6 +34,39 @@ class Schema:
         """The names of columns; none where they are just places."""
         names = [str(column["name"]) for column in self.tree.get("columns", ())]
         return None if names == [str(place) for place in range(len(names))] else names
+
+    @cached_property
+    def feature_names(self) -> list[str]:
+        """A name for each feature of a row: the column's, or `column=name` for each name of a category; empty without columns."""
+        names: list[str] = []
+        for column in self.tree.get("columns", ()):
+            name, kind = str(column["name"]), column["kind"]
+            if "category" in kind:
+                names.extend(f"{name}={of}" for of in kind["category"]["names"])
+            elif "characters" in kind:
+                names.extend(f"{name}.{at}" for at in range(1, 1 + kind["characters"]["steps"]))
+            else:
+                names.append(name)
+        return names
+
+    def order_of(self, here: list[str]) -> list[str] | None:
+        """The names of this schema, where they decide which columns of a table are taken; none where places decide.
+
+        Names that are only places decide too if the table has all of them, or numbers for names itself.
+        """
+        wanted = self.feature_names
+        if not wanted or here == wanted:
+            return None
+        are_places = wanted == [str(place) for place in range(len(wanted))]
+        if are_places and not set(wanted) <= set(here) and not all(name.isdigit() for name in here):
+            return None
+        return wanted
+
+    @cached_property
+    def class_names(self) -> list[str] | None:
+        """The names of the classes as files have them; none if numbers are to be predicted."""
+        target = self.tree.get("target")
+        return list(target["classes"]["names"]) if isinstance(target, dict) and "classes" in target else None
 
     @cached_property
     def shifts(self) -> NDArray[np.float64] | None:
@@ -50,20 +89,16 @@ class Schema:
     @cached_property
     def classes(self) -> NDArray[Any] | None:
         """The classes in their order, with the type that they were given in."""
-        target = self.tree.get("target")
-        if not isinstance(target, dict) or "classes" not in target:
-            return None
-        return labels_of(target["classes"]["names"], self.label_type)
+        return None if self.class_names is None else labels_of(self.class_names, self.label_type)
 
     @property
     def is_regression(self) -> bool:
         target = self.tree.get("target")
         return isinstance(target, dict) and "values" in target
 
-    def with_target_of(self, other: Schema) -> Schema:
-        """The columns of this one, and what is to be predicted of another."""
-        tree: dict[str, Any] = {**self.tree, "target": other.tree.get("target", "none"), "labels": other.label_type}
-        return Schema(json.dumps(tree))
+    def without_target(self) -> Schema:
+        """The columns and their offsets alone."""
+        return self if self.text is None else Schema(json.dumps({**self.tree, "target": "none", "labels": "text"}))
 
     def with_columns(
         self, names: list[str], shifts: NDArray[np.float64] | None, target_shifts: NDArray[np.float64] | None, label_type: str

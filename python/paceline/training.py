@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from html import escape
@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Literal
 
 from paceline import _native
 from paceline.cores import cores
-from paceline.data import Data, Task, as_data, class_weights_of
+from paceline.data import Data, as_data
 from paceline.errors import SettingError
 from paceline.events import Callback, Event, Kept
+from paceline.labels import Task, class_weights_of
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress, watcher
-from paceline.settings import Mode, NormaliserName, TargetNormaliserName, to_json
+from paceline.settings import Checkpoint, ClassWeights, EarlyStopping, Mode, NormaliserName, Plateau, TargetNormaliserName, to_json
 from paceline.watching import follow
 
 
@@ -54,7 +55,8 @@ class Trainer:
     Without `workers` and `mode` each step is spread over all cores that this process may use, and the result is that of one. `mode`
     is `sync`, `averaging`, `shared`, or one of them with its options, such as `{"averaging": {"frequency": 10}}`. With `pretrain`, the
     table of that name in a job file, layers that can learn what goes into them do so first, one after the other. `class_weights` are a
-    dict by label, a list in the order of classes, or `"balanced"`.
+    dict by label, a list in the order of classes, or `"balanced"`. A run that needs more memory than there is is refused, unless `force`
+    is set.
     """
 
     _starting: ClassVar[threading.Lock] = threading.Lock()
@@ -75,24 +77,25 @@ class Trainer:
         by_length: bool | None = None,
         normaliser: NormaliserName | None = None,
         target_normaliser: TargetNormaliserName | None = None,
-        class_weights: Mapping[Any, float] | Sequence[float] | Literal["balanced"] | None = None,
+        class_weights: ClassWeights | None = None,
         evaluate: bool | None = None,
         evaluate_every: int | None = None,
         auc_thresholds: int | None = None,
-        early_stopping: Mapping[str, Any] | None = None,
-        plateau: Mapping[str, Any] | None = None,
-        checkpoint: Mapping[str, Any] | None = None,
+        early_stopping: EarlyStopping | None = None,
+        plateau: Plateau | None = None,
+        checkpoint: Checkpoint | None = None,
         pretrain: Mapping[str, Any] | None = None,
         output: str | PathLike[str] | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        force: bool = False,
         start: Model | None = None,
         take: Literal["learned", "everything"] = "learned",
         callbacks: Iterable[Callback] = (),
         progress: Progress = "auto",
     ) -> None:
         self.network = network
-        self.output, self.resume, self.overwrite = output, resume, overwrite
+        self.output, self.resume, self.overwrite, self.force = output, resume, overwrite, force
         self.start, self.take = start, take
         self.callbacks, self.progress = list(callbacks), progress
         self.pretrain = None if pretrain is None else dict(pretrain)
@@ -123,7 +126,7 @@ class Trainer:
             checkpoint=checkpoint,
         )
         self._run: _native.Run | None = None
-        self._is_running = False
+        self._is_running = self._is_stopping = False
 
     def fit(self, train: Any, test: Any = None, *, validation: Any = None, task: Task | None = None) -> Outcome:
         """Trains on data, and judges the model on the test data after every epoch.
@@ -134,15 +137,15 @@ class Trainer:
         `task` says otherwise. Events go to the callbacks on this thread; what a callback raises stops the run and is raised here.
         Ctrl-C stops as it does on the command line, and raises `Stopped` when the run has ended.
         """
-        train, test = _sides(train, test, validation)
+        train, test = _sides(train, test, validation, self.network.wants_targets)
         with Trainer._starting:
             if self._is_running:
                 raise SettingError("this trainer is running already: wait for its end, call `stop()`, or make another `Trainer`")
-            self._is_running = True
+            self._is_running, self._is_stopping = True, False
         try:
             return self._fit(train, test, task)
         finally:
-            self._run, self._is_running = None, False
+            self._run, self._is_running, self._is_stopping = None, False, False
 
     def _fit(self, train: Any, test: Any, task: Task | None) -> Outcome:
         data, judged = self._prepared(train, test, task)
@@ -165,9 +168,12 @@ class Trainer:
             found=found,
             start=self._start(),
             take=self.take,
+            force=self.force,
             cores=cores(),
         )
         self._run = run
+        if self._is_stopping:
+            run.stop()
         pressed = follow(run, listeners)
         model, scores, stopped = run.result()
         assert model is not None, "a run that did not fail has a model"
@@ -180,20 +186,17 @@ class Trainer:
         """Data to learn from and to judge on, with the same columns, offsets and classes."""
         network = self.network
         begins = self.start.schema if self.start is not None and self.start.schema.text is not None else None
-        if begins is not None and self.take == "everything":
-            data = as_data(train, like=begins, task=task, input=network.input)
-        else:
-            data = as_data(train, task=task, input=network.input)
-            if begins is not None and begins.tree.get("columns"):
-                # The columns and offsets of the model hold for this data; its targets may be others.
-                data = data.matched(begins.with_target_of(data.schema))
+        if begins is not None and self.take == "learned":
+            # The columns and offsets of the model hold for this data; its targets may be others.
+            begins = begins.without_target() if begins.tree.get("columns") else None
+        data = as_data(train, like=begins, task=task, input=network.input)
         if network.wants_targets and data._source.classes is None and data._source.values is None:
             raise SettingError("the data has nothing to learn from: pass `(X, y)`, features and targets")
         shifts = data.schema.target_shifts
         if shifts is not None and len(shifts) != network.outputs:
             # The outputs are not what is predicted, but say how it is spread: no offset can be added to them.
             data = data.matched(data.schema.without_target_shifts())
-        return data, None if test is None else as_data(test, like=data.schema, task=task, input=network.input)
+        return data, None if test is None else as_data(test, like=data.schema, input=network.input)
 
     def _tree(self, data: Data | None) -> dict[str, Any]:
         """The job without its data; classes have weights in their order."""
@@ -211,13 +214,21 @@ class Trainer:
         return None if self.start is None else self.start._native
 
     def stop(self) -> None:
-        """Asks the run that is going on to end after the step that it is in; for other threads, and for callbacks."""
-        if self._run is not None:
-            self._run.stop()
+        """Asks the run that is going on, or that reads its data, to end after a step; for other threads, and for callbacks."""
+        self._is_stopping = self._is_running
+        if (run := self._run) is not None:
+            run.stop()
 
 
-def _sides(train: Any, test: Any, validation: Any) -> tuple[Any, Any]:
-    """What is learned from and what is judged on, of `fit((X, y), test)` and of `fit(X, y, validation=test)`."""
+def _sides(train: Any, test: Any, validation: Any, wants_targets: bool) -> tuple[Any, Any]:
+    """What is learned from and what is judged on, of `fit((X, y), test)` and of `fit(X, y, validation=test)`.
+
+    A network that gives back what goes in has no targets: of `fit(X, X_test)` the second argument is test data.
+    """
+    if not wants_targets and not isinstance(train, (tuple, Data, str)):
+        if test is not None and validation is not None:
+            raise SettingError("this network has no targets: pass `fit(X, X_test)`, or `fit(X, validation=X_test)`")
+        return train, test if test is not None else validation
     if isinstance(train, (tuple, Data, str)):
         if test is not None and validation is not None:
             raise SettingError("expected test data once, found it as second argument and as `validation`")
@@ -225,7 +236,6 @@ def _sides(train: Any, test: Any, validation: Any) -> tuple[Any, Any]:
     if test is None:
         return train, validation
     if isinstance(test, (tuple, Data, str)):
-        # A network that gives back what goes in has no targets.
         if isinstance(test, tuple) and len(test) > 1 and len(test) == len(train):
             return (train, list(test)), validation
         return train, test

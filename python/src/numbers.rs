@@ -213,6 +213,23 @@ impl RowNumbers<'_> {
             |(column, sample): (&Column, &Vec<f64>)| Arrays::remark_on_rounding(&column.name, sample, shift_of(column));
         columns.iter().zip(&samples).filter_map(remark).collect()
     }
+
+    /// A remark on images or volumes whose numbers cannot be told apart after rounding: no offset is subtracted from them.
+    pub(crate) fn remark_on_images(&self) -> Option<String> {
+        if self.is_narrow() {
+            return None;
+        }
+        let mut sample = Vec::new();
+        self.each(1, |_, _, number| {
+            if sample.len() < SAMPLED_ROWS {
+                sample.push(number);
+            }
+        });
+        Arrays::remark_on_rounding("", &sample, 0.0)?;
+        let sentence =
+            "the numbers of the images cannot be told apart in 32 bits: subtract a number near their mean before";
+        Some(sentence.to_owned())
+    }
 }
 
 /// The offset subtracted from a column before rounding.

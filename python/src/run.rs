@@ -22,7 +22,7 @@ use paceline_cluster::{LeadOptions, MOST_SLOTS, StragglerLimit, Target, WorkerOp
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::failure::{Error, SettingError, of_cluster, of_train};
+use crate::failure::{Error, SettingError, of_cluster, of_train, spoken};
 use crate::model::Model;
 use crate::process::Home;
 use crate::source::{Source, options};
@@ -53,7 +53,8 @@ impl Run {
     /// Trains a job, given as the JSON of a job file; `given` are sources by the names that the job has for them.
     #[staticmethod]
     #[pyo3(signature = (
-        job, *, name, given=None, output=None, found="refuse", start=None, take="learned", cores=None, cache=None, offline=false, root=None
+        job, *, name, given=None, output=None, found="refuse", start=None, take="learned", force=false, cores=None, cache=None,
+        offline=false, root=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "what the command line has as options")]
     fn train(
@@ -65,6 +66,7 @@ impl Run {
         found: &str,
         start: Option<&Model>,
         take: &str,
+        force: bool,
         cores: Option<usize>,
         cache: Option<PathBuf>,
         offline: bool,
@@ -84,10 +86,14 @@ impl Run {
         let begins = begins(start, take)?;
         let trainer = py.detach(|| {
             let trainer = job.phased(output, found, &open)?;
-            match &begins {
-                Some((model, take)) => trainer.begin_with(model, *take),
-                None => Ok(trainer),
+            let trainer = match &begins {
+                Some((model, take)) => trainer.begin_with(model, *take)?,
+                None => trainer,
+            };
+            if !force {
+                trainer.expect_memory()?;
             }
+            Ok(trainer)
         });
         let trainer = trainer.map_err(of_train)?;
         let stop = trainer.stop();
@@ -316,7 +322,8 @@ fn is_loopback(listen: &str) -> PyResult<bool> {
 
 fn tell(events: &Sender<String>, event: &impl serde::Serialize) {
     // Nobody may be listening any more.
-    let _ = events.send(json(event));
+    let line = json(event);
+    let _ = events.send(if line.contains('`') { spoken(&line) } else { line });
 }
 
 fn json(what: &impl serde::Serialize) -> String {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use paceline::data::{
-    self, Arrays, Column, ColumnKind, ExampleShape, LabelType, NormaliserKind, OpenOptions, PartitionNote,
-    PartitionNotes, Partitions, Schema, SchemaTarget, TargetShape, inspect,
+    self, Arrays, Column, ColumnKind, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Order,
+    PartitionNote, PartitionNotes, Partitions, Schema, SchemaTarget, TargetShape, inspect,
 };
 use paceline::model::{Batch, Targets};
 use pyo3::prelude::*;
@@ -49,11 +49,11 @@ impl Source {
 
     /// Narrows rows of numbers to 32 bits: an array, or a list of arrays and columns of Arrow side by side. `names` are those of columns,
     /// `classes` are names for the numbers of `labels`, and `values` are names for the numbers of a row of `targets`, which repeat
-    /// `steps` times. `like` is the schema of data or of a model whose offsets hold for these rows too.
+    /// `steps` times. `like` is the schema of data or of a model whose offsets hold for these rows too. `remarks` are kept beside our own.
     #[staticmethod]
     #[pyo3(signature = (
         features, shape, *, names=None, labels=None, classes=None, label_type="text", targets=None, values=None, steps=1, weights=None, images=false,
-        like=None
+        like=None, remarks=Vec::new()
     ))]
     #[expect(clippy::too_many_arguments, reason = "all that makes an example")]
     fn arrays(
@@ -70,6 +70,7 @@ impl Source {
         weights: Option<PyReadonlyArray1<'_, f32>>,
         images: bool,
         like: Option<&str>,
+        remarks: Vec<String>,
     ) -> PyResult<Self> {
         let like = like.map(read_schema).transpose()?.unwrap_or_default();
         let label_type = read_label_type(label_type)?;
@@ -81,7 +82,13 @@ impl Source {
         let labels = labels.map(|labels| labels.as_slice().map(<[u32]>::to_vec)).transpose()?;
         let made = py.detach(|| {
             let columns = columns_of(&numbers, &shape, names, &like);
-            let mut remarks = if like.columns.is_empty() { numbers.remarks(&columns) } else { Vec::new() };
+            let mut remarks = remarks;
+            if like.columns.is_empty() {
+                remarks.extend(numbers.remarks(&columns));
+            }
+            if shape.len() > 2 {
+                remarks.extend(numbers.remark_on_images());
+            }
             let shifts: Vec<f64> = columns.iter().map(shift_of).collect();
             let (target, shape_of, targets) = match (labels, classes, wanted, values) {
                 (None, None, None, None) => (SchemaTarget::None, TargetShape::None, Targets::None),
@@ -126,6 +133,9 @@ impl Source {
         schema: Option<&str>,
         normaliser: &str,
         remarks: Vec<String>,
+        block: Option<usize>,
+        groups: Option<Vec<u32>>,
+        left_out: Vec<(u64, String)>,
     ) -> PyResult<Self> {
         let unread = |error: serde_json::Error| SettingError::new_err(format!("this is not data: {error}"));
         let shape: ExampleShape = serde_json::from_str(shape).map_err(unread)?;
@@ -141,17 +151,37 @@ impl Source {
         let features = features.as_slice()?.to_vec();
         let weights = weights.map(|weights| weights.as_slice().map(<[f32]>::to_vec)).transpose()?;
         let made = py.detach(|| finished(features, shape, targets, weights, schema, remarks));
-        Ok(Self { inner: Arc::new(made.map_err(|error| of_data(&error))?.suits(normaliser)) })
+        let arrays = made.map_err(|error| of_data(&error))?.suits(normaliser);
+        let order = match block {
+            None => Order::Any,
+            Some(0) => Order::Sequential,
+            Some(size) => Order::Blocks { size },
+        };
+        if order == Order::Any && groups.is_none() && left_out.is_empty() {
+            return Ok(Self { inner: Arc::new(arrays) });
+        }
+        let left_out = left_out.into_iter().map(|(row, reason)| LeftOut { row, reason }).collect();
+        Ok(Self { inner: Arc::new(view::MemorySource { source: arrays, order, groups, left_out }) })
     }
 
-    /// Shape, schema and normaliser as JSON: the state of this data beside its examples.
-    fn state(&self) -> (String, Option<String>, String) {
+    /// The state of this data beside its examples: shape, schema and normaliser as JSON, the size of its blocks (0 where it is read in
+    /// order only), groups, and rows that were left out.
+    #[expect(clippy::type_complexity, reason = "one of each kind")]
+    fn state(&self) -> (String, Option<String>, String, Option<usize>, Option<Vec<u32>>, Vec<(u64, String)>) {
         let (shape, normaliser) = (self.inner.shape(), self.inner.default_normaliser());
         let written = "names and numbers can be written";
+        let block = match self.inner.order() {
+            Order::Any => None,
+            Order::Sequential => Some(0),
+            Order::Blocks { size } => Some(size),
+        };
         (
             serde_json::to_string(shape).expect(written),
             self.schema(),
             serde_json::to_string(&normaliser).expect(written),
+            block,
+            self.inner.groups(),
+            self.inner.left_out().iter().map(|LeftOut { row, reason }| (*row, reason.clone())).collect(),
         )
     }
 
@@ -255,13 +285,20 @@ impl Source {
 
 /// Columns with their means and offsets; none for images, and for numbers of 32 bits without names.
 fn columns_of(numbers: &RowNumbers<'_>, shape: &[usize], names: Option<Vec<String>>, like: &Schema) -> Vec<Column> {
-    let width = match shape {
-        [features] | [_, features] => *features,
-        _ => return Vec::new(),
-    };
     let numbered =
         |columns: &[Column]| columns.iter().all(|Column { kind, .. }| matches!(kind, ColumnKind::Number { .. }));
-    if like.columns.len() == width && numbered(&like.columns) {
+    let width = match shape {
+        [features] | [_, features] => *features,
+        // Images have offsets only where rows of them were trained on.
+        _ if like.columns.len() == shape.iter().product::<usize>() && numbered(&like.columns) => {
+            return like.columns.clone();
+        }
+        _ => return Vec::new(),
+    };
+    // Offsets belong to columns by their names; columns in another order are matched afterwards.
+    let is_alike = |names: &Vec<String>| names.iter().eq(like.columns.iter().map(|column| &column.name));
+    let fits = !view::is_named(like) || names.as_ref().is_none_or(is_alike);
+    if like.columns.len() == width && numbered(&like.columns) && fits {
         return like.columns.clone();
     }
     if names.is_none() && numbers.is_narrow() {

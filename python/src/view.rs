@@ -1,10 +1,12 @@
 //! Sources that show another one: matched to the schema of a model, or interruptible.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use paceline::data::{
-    Column, ColumnKind, Error, ExampleShape, LeftOut, NormaliserKind, Order, Schema, SchemaTarget, Source, TargetShape,
+    Arrays, Column, ColumnKind, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, Order, Schema, SchemaTarget,
+    Source, TargetShape,
 };
 use paceline::model::{Batch, Targets};
 use pyo3::PyResult;
@@ -39,7 +41,7 @@ pub(crate) fn matched(source: &Arc<dyn Source>, to: &Schema) -> PyResult<Arc<dyn
         _ => shape.width(),
     };
     let (mut order, mut deltas) = (None, Vec::new());
-    if to.width() == width || is_named(&own) && is_named(to) {
+    if to.width() == width || is_by_name(&own, to) {
         let places = places(&own, to, width)?;
         let (before, after) = (shifts(&own, width), shifts(to, places.len()));
         deltas = places.iter().zip(&after).map(|(place, after)| before[*place] - after).collect();
@@ -61,8 +63,10 @@ pub(crate) fn matched(source: &Arc<dyn Source>, to: &Schema) -> PyResult<Arc<dyn
     let (mut classes, mut target_deltas) = (None, Vec::new());
     match (&mut shape.targets, &to.target) {
         (TargetShape::Classes { names: own }, SchemaTarget::Classes { names, .. }) if *own != *names => {
+            let (from, into) = (schema.labels, to.labels);
             let place = |name: &String| {
-                let found = names.iter().position(|known| known == name);
+                let is_equal = |known: &String| is_one_label(from, name, into, known);
+                let found = names.iter().position(|known| known == name).or_else(|| names.iter().position(is_equal));
                 found.map(|place| place as u32).ok_or_else(|| {
                     let known = names.iter().take(10).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
                     SettingError::new_err(format!(
@@ -102,8 +106,14 @@ pub(crate) fn is_named(schema: &Schema) -> bool {
     schema.columns.iter().enumerate().any(|(place, column)| column.name != place.to_string())
 }
 
+/// True if columns are matched by name: both sides have names, or one has numbers for names, and so has the other.
+fn is_by_name(own: &Schema, to: &Schema) -> bool {
+    let here: HashSet<String> = own.feature_names().into_iter().collect();
+    is_named(own) && is_named(to) || !to.columns.is_empty() && to.feature_names().iter().all(|name| here.contains(name))
+}
+
 fn places(own: &Schema, to: &Schema, width: usize) -> PyResult<Vec<usize>> {
-    if !is_named(own) || !is_named(to) {
+    if !is_by_name(own, to) {
         return Ok((0..width).collect());
     }
     let here = own.feature_names();
@@ -116,6 +126,17 @@ fn places(own: &Schema, to: &Schema, width: usize) -> PyResult<Vec<usize>> {
         })
     };
     to.feature_names().into_iter().map(place).collect()
+}
+
+/// True if two names stand for equal labels of their types, as `1` of whole numbers and `1.0` of numbers with fractions.
+fn is_one_label(from: LabelType, name: &str, into: LabelType, known: &str) -> bool {
+    let value = |of: LabelType, name: &str| match (of, name) {
+        (LabelType::Text, _) => None,
+        (LabelType::Boolean, "True" | "true") => Some(1.0),
+        (LabelType::Boolean, "False" | "false") => Some(0.0),
+        (_, name) => name.parse::<f64>().ok(),
+    };
+    value(from, name).is_some_and(|label| value(into, known) == Some(label))
 }
 
 fn shift(column: &Column) -> f64 {
@@ -195,6 +216,56 @@ impl Source for Matched {
 
     fn left_out(&self) -> &[LeftOut] {
         self.source.left_out()
+    }
+
+    fn weighted(&self) -> bool {
+        self.source.weighted()
+    }
+}
+
+/// Examples in memory with what their source has said of them.
+pub(crate) struct MemorySource {
+    pub(crate) source: Arrays,
+    pub(crate) order: Order,
+    pub(crate) groups: Option<Vec<u32>>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+impl Source for MemorySource {
+    fn examples(&self) -> usize {
+        self.source.examples()
+    }
+
+    fn shape(&self) -> &ExampleShape {
+        self.source.shape()
+    }
+
+    fn read(&self, indices: &[u64], batch: &mut Batch) -> Result<(), Error> {
+        self.source.read(indices, batch)
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn groups(&self) -> Option<Vec<u32>> {
+        self.groups.clone()
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.source.schema()
+    }
+
+    fn default_normaliser(&self) -> NormaliserKind {
+        self.source.default_normaliser()
+    }
+
+    fn remarks(&self) -> &[String] {
+        self.source.remarks()
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     fn weighted(&self) -> bool {

@@ -97,3 +97,14 @@ def test_files_of_arrow_and_parquet_are_the_same_shards(tmp_path: Any, packed: s
     assert len(ours) == len(theirs) == 5000
     np.testing.assert_array_equal(ours.features(), theirs.features())
     assert ours.describe(0) == theirs.describe(0)
+
+
+def test_dictionaries_are_labels_and_numbers() -> None:
+    names = pa.array([["no", "yes"][label] for label in Y])
+    for label in (names.dictionary_encode(), polars.Series([["no", "yes"][label] for label in Y], dtype=polars.Categorical)):
+        made = polars.DataFrame({"x0": X[:, 0], "y": label}) if isinstance(label, polars.Series) else pa.table({"x0": X[:, 0], "y": label})
+        data = pl.Data.from_arrow(made, label="y")
+        assert data.targets() is not None and data.targets().tolist() == names.to_pylist()
+    numbers = pa.array([1.5, 2.5, 1.5] * 100).dictionary_encode()
+    data = pl.Data.from_arrow(pa.table({"x": numbers, "y": Y[:300]}), label="y")
+    np.testing.assert_array_equal(data.features()[:, 0], [1.5, 2.5, 1.5] * 100)

@@ -70,3 +70,19 @@ def test_a_run_goes_on_from_the_model_of_another_and_tells_where_its_time_went(e
     with pytest.raises(pl.Error, match="into another range"):
         other = pl.Trainer(small(), epochs=1, normaliser="standardise", start=first)
         pl.Master(other, train, test, output="other").wait()
+
+
+def test_workers_subtract_the_offsets_of_the_master(elsewhere) -> None:
+    seconds = 1_700_000_000.0 + np.random.default_rng(0).permutation(200)
+    x, y = seconds.reshape(-1, 1), (seconds >= 1_700_000_100).astype(int)
+    network = pl.Network([pl.layers.output(2)], input=pl.feed_forward(1), updater=pl.adam(0.05), seed=1)
+    first = pl.Trainer(network, epochs=20).fit((x, y)).model
+    # Some rows have another middle than all of them.
+    part = (x[:150], y[:150])
+    trainer = pl.Trainer(network, epochs=20, mode="sync", start=first, take="everything")
+    with pl.Master(trainer, part, output="run") as master:
+        worker = pl.Worker(master.join, train=part, like=master.train)
+        model, _ = master.wait()
+        worker.wait()
+    assert model is not None and model.schema.text == first.schema.text
+    assert (model.predict(x) == y).mean() > 0.95

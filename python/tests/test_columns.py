@@ -164,3 +164,93 @@ def test_a_table_of_200_mb_is_copied_once_at_most(kind: str) -> None:
     done = subprocess.run([sys.executable, "-c", MEMORY, kind], capture_output=True, text=True, check=True)
     before, peak = map(float, done.stdout.split())
     assert before > 191 and peak - before < 110, (before, peak)
+
+
+LISTS = {"u": np.stack([TABLE["a"], TABLE["b"]], axis=1), "v": TABLE["c"].reshape(-1, 1) * [1.0, 2.0]}
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars"])
+def test_columns_of_lists_are_matched_by_their_names(kind: str) -> None:
+    def made(*names: str) -> Any:
+        columns = {name: LISTS[name].tolist() for name in names}
+        return pa.table(columns) if kind == "arrow" else polars.DataFrame(columns)
+
+    outcome = pl.Trainer(network(4), epochs=5).fit((made("u", "v"), Y), (made("v", "u"), Y))
+    model = outcome.model
+    assert model.columns == ["u.0", "u.1", "v.0", "v.1"]
+    expected = model.outputs(made("u", "v"))
+    np.testing.assert_array_equal(model.outputs(made("v", "u")), expected)
+    np.testing.assert_array_equal(model.outputs(pl.Data.from_arrays(made("v", "u"))), expected)
+    data = pl.Data.from_arrow(made("u", "v"))
+    np.testing.assert_array_equal(pl.Data.from_arrow(made("v", "u"), like=data).features(), data.features())
+    with pytest.raises(pl.SettingError, match="no column `v.0`, `v.1`"):
+        model.predict(made("u"))
+    longer = pa.table({"u": np.ones((3, 3)).tolist(), "v": np.ones((3, 1)).tolist()})
+    with pytest.raises(pl.SettingError, match="no column `v.0`"):
+        model.predict(longer)
+
+
+def test_columns_with_numbers_for_names_are_matched_too() -> None:
+    x = np.stack([TABLE[name] for name in "abc"], axis=1)
+    frame = pandas.DataFrame(x)
+    model = pl.Trainer(network(3), epochs=5).fit((frame, Y)).model
+    expected = model.outputs(frame)
+    np.testing.assert_array_equal(model.outputs(frame[[2, 0, 1]]), expected)
+    np.testing.assert_array_equal(model.outputs(pl.Data.from_arrays(frame[[2, 0, 1]])), expected)
+    np.testing.assert_array_equal(model.outputs(x), expected)
+    with pytest.raises(pl.SettingError, match="no column `1`"):
+        model.outputs(frame[[0, 2]])
+    other = pl.Trainer(network(3), epochs=5).fit((frame[[2, 1, 0]], Y)).model
+    np.testing.assert_array_equal(other.outputs(pl.Data.from_arrays(frame)), other.outputs(frame[[2, 1, 0]]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_that_the_model_lacks_are_ignored_whatever_they_hold(kind: str) -> None:
+    model = pl.Trainer(network(2), epochs=2).fit((chosen(kind, "a", "b"), Y)).model
+    when = np.asarray(["2026-01-01"] * 400, dtype="datetime64[ms]")
+    more = KINDS[kind]({"label": ["x"] * 400, "b": TABLE["b"], "when": when, "a": TABLE["a"]})
+    np.testing.assert_array_equal(model.predict(more), model.predict(chosen(kind, "a", "b")))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sequences_of_tables_are_matched_by_their_names(kind: str) -> None:
+    def made(*names: str) -> list[Any]:
+        return [KINDS[kind]({name: TABLE[name][at * 4 : at * 4 + 4 - at % 2] for name in names}) for at in range(40)]
+
+    layers = [pl.layers.lstm(4), pl.layers.last_time_step(), pl.layers.output(2)]
+    model = pl.Trainer(pl.Network(layers, input=pl.sequence(4, 2), seed=1)).fit((made("a", "b"), Y[:40])).model
+    assert model.columns == ["a", "b"]
+    np.testing.assert_array_equal(model.outputs(made("b", "a")), model.outputs(made("a", "b")))
+    mixed = [KINDS[kind]({name: TABLE[name][:3] for name in ("ab" if at else "ba")}) for at in range(4)]
+    plain = [KINDS[kind]({name: TABLE[name][:3] for name in "ab"}) for _ in range(4)]
+    np.testing.assert_array_equal(model.outputs(mixed), model.outputs(plain))
+    with pytest.raises(pl.SettingError, match="no column `b`"):
+        model.predict(made("a"))
+
+
+@pytest.mark.parametrize("kind", ["array", *KINDS])
+def test_the_held_out_part_of_a_split_has_no_say_in_offsets(kind: str) -> None:
+    seconds = 1_700_000_000.0 + np.random.default_rng(0).permutation(400)
+    numbers = 1e12 + 3 * seconds
+
+    def parts(held: float) -> tuple[pl.Data, pl.Data]:
+        x, y = seconds.copy(), numbers.copy()
+        x[places[1]] += held
+        y[places[1]] -= held
+        rows = x.reshape(-1, 1) if kind == "array" else KINDS[kind]({"at": x})
+        return pl.Data.from_arrays(rows, y).split(0.75, seed=4)
+
+    numbered = pl.Data.from_arrays(np.arange(400, dtype=np.float32).reshape(-1, 1))
+    places = [part.features()[:, 0].astype(int) for part in numbered.split(0.75, seed=4)]
+    (one, held), (other, moved) = parts(0.0), parts(1e6)
+    assert one.schema.text == other.schema.text
+    np.testing.assert_array_equal(one.features(), other.features())
+    np.testing.assert_array_equal(one.features()[:, 0], seconds[places[0]])
+    assert held.schema.shifts == one.schema.shifts and np.abs(moved.features()[:, 0] - seconds[places[1]] - 1e6).max() < 1
+
+
+def test_of_images_that_32_bits_blur_there_is_a_remark() -> None:
+    pixels = 1.7e9 + np.random.default_rng(0).permutation(10 * 8 * 8).reshape(10, 8, 8)
+    (remark,) = pl.Data.from_arrays(pixels).remarks
+    assert "images cannot be told apart in 32 bits" in remark
+    assert pl.Data.from_arrays(np.random.default_rng(0).normal(size=(10, 8, 8))).remarks == []

@@ -102,3 +102,49 @@ def test_class_weights_belong_to_labels() -> None:
 def test_class_weights_without_a_certain_meaning_are_refused(given: Any, said: str) -> None:
     with pytest.raises(pl.SettingError, match=said):
         pl.Trainer(network(), class_weights=given).fit((X, LABELS["texts"]))
+
+
+def test_labels_that_are_missing_are_told_whatever_type_the_column_has() -> None:
+    import pandas
+
+    frame = pandas.DataFrame(X[:3], columns=list("abcd"))
+    for values, kind in ((["a", None, "b"], "string"), ([1, None, 2], "Int64"), ([True, None, False], "boolean"), ([0.5, None, 1.5], "float64")):
+        with pytest.raises(ValueError, match="label of row 1 is missing"):
+            pl.Data.from_arrays(frame, pandas.Series(values, dtype=kind))
+    with pytest.raises(ValueError, match="label of row 1 is missing"):
+        pl.Data.from_arrays(X[:2], np.asarray(["a", pandas.NA], dtype=object))
+
+
+def test_a_label_that_training_lacked_does_not_matter_to_a_prediction() -> None:
+    model = pl.Trainer(network(), epochs=5).fit((X, LABELS["texts"])).model
+    other = pl.Data.from_arrays(X[:3], ["high", "low", "middle"])
+    np.testing.assert_array_equal(model.predict(other), model.predict(X[:3]))
+    assert model.predict_proba(other).shape == (3, 2)
+    with pytest.raises(pl.SettingError, match="`middle`, which was not there in training"):
+        model.evaluate(other)
+
+
+def test_equal_labels_of_another_type_are_one_class() -> None:
+    model = pl.Trainer(network(), epochs=5).fit((X, IS_HIGH.astype(int))).model
+    expected = model.evaluate((X, IS_HIGH.astype(int)))
+    for kind in (float, bool, np.uint8):
+        data = pl.Data.from_arrays(X, IS_HIGH.astype(kind), task="classes")
+        assert model.evaluate(data) == expected
+        assert model.evaluate((X, IS_HIGH.astype(kind))) == expected
+
+
+def test_a_remark_is_made_where_many_whole_numbers_are_taken_for_classes() -> None:
+    y = np.arange(300) % 50
+    (remark,) = pl.Data.from_arrays(X, y).remarks
+    assert remark.startswith("the whole numbers of the targets are taken for 50 classes") and "`task='regression'`" in remark
+    assert pl.Data.from_arrays(X, y, task="classes").remarks == []
+    assert pl.Data.from_arrays(X, y % 3).remarks == []
+
+
+def test_a_task_that_cannot_act_is_refused(elsewhere: Path) -> None:
+    data = pl.Data.from_arrays(X, IS_HIGH.astype(int))
+    with pytest.raises(pl.SettingError, match="`task='regression'` does not change this `Data`"):
+        pl.Trainer(network()).fit(data, task="regression")
+    with pytest.raises(pl.SettingError, match="does not change `digits:train`"):
+        pl.Trainer(network()).fit("digits:train", task="regression")
+    assert pl.Trainer(network()).fit(data, task="classes").model.iteration > 0

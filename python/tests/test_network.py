@@ -258,3 +258,13 @@ def test_machines_over_images_are_pretrained_too() -> None:
     outcome = trainer.fit("digits:train", "digits:test")
     assert [event["layer"] for event in told if event["event"] == "phase_ended"] == ["0"]
     assert outcome.scores is not None and outcome.scores["accuracy"] > 0.8
+
+
+def test_one_number_stands_for_all_sizes_of_a_window() -> None:
+    one = [pl.layers.conv2d(4, 3), pl.layers.subsampling("max", 2), pl.layers.upsampling2d(2), pl.layers.output(2)]
+    each = [pl.layers.conv2d(4, [3, 3]), pl.layers.subsampling("max", [2, 2]), pl.layers.upsampling2d([2, 2]), pl.layers.output(2)]
+    assert pl.Network(one, input=pl.image(8, 8)) == pl.Network(each, input=pl.image(8, 8))
+    volume = pl.volume(6, 6, 6)
+    assert pl.Network([pl.layers.conv3d(2, np.int64(3)), pl.layers.output(2)], input=volume) == pl.Network(
+        [pl.layers.conv3d(2, [3, 3, 3]), pl.layers.output(2)], input=volume
+    )

@@ -2,12 +2,14 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import paceline
 from paceline.sklearn import PacelineClassifier, PacelineRegressor
 
 # Examples of weight 0 are drawn into minibatches as others are, so that the rest is trained in another order than without them.
@@ -143,7 +145,77 @@ def test_timestamps_are_told_apart_by_estimators() -> None:
     assert fitted.score(seconds.reshape(-1, 1), labels) > 0.98
 
 
-def test_sparse_input_is_refused_with_a_way_out() -> None:
+def test_sparse_input_is_made_dense_if_it_fits() -> None:
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="toarray"):
-        PacelineClassifier().fit(sparse.eye(10).tocsr(), np.arange(10) % 2)
+    features, labels = load_iris(return_X_y=True)
+    dense = PacelineClassifier((8,), epochs=5).fit(features, labels)
+    thin = PacelineClassifier((8,), epochs=5).fit(sparse.csr_matrix(features), labels)
+    np.testing.assert_array_equal(thin.predict_proba(sparse.coo_matrix(features)), dense.predict_proba(features))
+    # No machine has a petabyte.
+    huge = sparse.csr_matrix(([1.0, 2.0], ([0, 9_999_999], [0, 9_999_999])), shape=(10_000_000, 10_000_000))
+    with pytest.raises(ValueError, match="needs .* GiB as an array"):
+        PacelineRegressor().fit(huge, np.zeros(10_000_000))
+
+
+def test_the_model_of_an_estimator_knows_labels_and_columns(tmp_path) -> None:
+    features, labels = load_iris(return_X_y=True, as_frame=True)
+    names = np.asarray(["setosa", "versicolor", "virginica"])[labels]
+    fitted = PacelineClassifier((8,), epochs=20).fit(features, names)
+    fitted.model_.save(tmp_path / "model.safetensors")
+    for model in (fitted.model_, paceline.Model.load(tmp_path / "model.safetensors")):
+        assert model.columns == list(features.columns)
+        np.testing.assert_array_equal(model.predict(features[features.columns[::-1]]), fitted.predict(features))
+        np.testing.assert_array_equal(model.predict_proba(features), fitted.predict_proba(features))
+    rows, targets = load_diabetes(return_X_y=True, as_frame=True)
+    regressor = PacelineRegressor((8,), epochs=20).fit(rows, 1e9 + targets)
+    np.testing.assert_array_equal(regressor.model_.predict(rows[rows.columns[::-1]]), regressor.predict(rows))
+    assert regressor.score(rows, 1e9 + targets) > 0.2
+
+
+def test_an_example_may_have_several_labels() -> None:
+    features, labels = load_iris(return_X_y=True)
+    several = np.stack([labels > 0, features[:, 0] > 6, features[:, 1] > 3], axis=1).astype(int)
+    fitted = PacelineClassifier((16,), epochs=60, early_stopping=True, n_iter_no_change=60).fit(features, several)
+    told = fitted.predict(features)
+    assert told.shape == several.shape and set(np.unique(told)) <= {0, 1} and (told == several).mean() > 0.9
+    shares = fitted.predict_proba(features)
+    assert shares.shape == several.shape and ((shares > 0.5) == told).all() and not np.allclose(shares.sum(axis=1), 1)
+    assert fitted.score(features, several) > 0.7
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        PacelineClassifier(class_weight="balanced").fit(features, several)
+    with pytest.raises(ValueError, match="0 and 1 in a column|[Mm]ulticlass-multioutput|Unknown label type"):
+        PacelineClassifier().fit(features, several + np.arange(150).reshape(-1, 1) % 3)
+
+
+def test_nothing_is_held_out_without_early_stopping() -> None:
+    features, labels = load_iris(return_X_y=True)
+    plain = PacelineClassifier((8,), epochs=5).fit(features, labels)
+    same = PacelineClassifier((8,), epochs=5, validation_fraction=0.3).fit(features, labels)
+    np.testing.assert_array_equal(same.predict_proba(features), plain.predict_proba(features))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_rows_that_are_held_out_change_nothing_of_what_is_learned(kind) -> None:
+    from sklearn.model_selection import train_test_split
+
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(200, 4)) + [1.7e9, 0.0, 0.0, 0.0]
+    labels = (features[:, 1] > 0.8).astype(int)
+    targets = labels if kind == "classifier" else 1e6 + 100 * features[:, 1]
+    _, held = train_test_split(np.arange(200), test_size=0.2, random_state=3, stratify=labels if kind == "classifier" else None)
+    moved, retargeted = features.copy(), targets.copy()
+    moved[held] += 1e6
+    if kind == "regressor":
+        retargeted[held] -= 1e7
+    # Nothing stops early, and the last epoch is kept: only what is fitted to rows could differ.
+    rule = {"patience": 100, "save_best": False}
+    usual = {"epochs": 3, "early_stopping": rule, "validation_fraction": 0.2, "random_state": 3}
+    if kind == "classifier":
+        estimator = PacelineClassifier((8,), class_weight="balanced", **usual)
+    else:
+        estimator = PacelineRegressor((8,), **usual)
+    one, other = clone(estimator).fit(features, targets), clone(estimator).fit(moved, retargeted)
+    assert one.model_.schema.text == other.model_.schema.text
+    for name, numbers in one.model_.parameters().items():
+        np.testing.assert_array_equal(other.model_.parameters()[name], numbers, err_msg=name)
+    assert one.validation_losses_ != other.validation_losses_

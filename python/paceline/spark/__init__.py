@@ -10,13 +10,21 @@ There is no barrier: a fit begins with the tasks that Spark can run, goes on whe
 again. pyspark is needed where this is imported (tested with 4.3), and pyarrow and pandas on all hosts.
 """
 
-from paceline.spark.estimator import PacelineClassifier, PacelineModel, PacelineRegressor
+from paceline.spark.estimator import (
+    PacelineClassificationModel,
+    PacelineClassifier,
+    PacelineModel,
+    PacelineRegressionModel,
+    PacelineRegressor,
+)
 from paceline.spark.masters import ParameterAveragingTrainingMaster, SharedTrainingMaster, TrainingMaster
 from paceline.spark.network import SparkNetwork
 
 __all__ = [
+    "PacelineClassificationModel",
     "PacelineClassifier",
     "PacelineModel",
+    "PacelineRegressionModel",
     "PacelineRegressor",
     "ParameterAveragingTrainingMaster",
     "SharedTrainingMaster",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -29,7 +29,8 @@ class Columns:
     validation: str | None = None
     """A column of truth values: rows where it is true are judged on, not learned from."""
     offsets: tuple[float, ...] | None = None
-    """What is subtracted from each feature in 64 bits before it is rounded to 32; none where that is nothing."""
+    """What is subtracted from each feature in 64 bits before it is rounded to 32; none where that is nothing. Of a sequence they hold for
+    each of its steps."""
     label_offsets: tuple[float, ...] | None = None
     """The same of labels that are numbers to predict."""
 
@@ -80,10 +81,19 @@ class Columns:
             kind = fields[self.validation]
             raise SettingError(f"the column `{self.validation}` holds {kind}: the validation indicator is true or false, as `F.rand() < 0.2`")
 
-    def with_offsets(self, frame: Any, is_classes: bool) -> Columns:
-        """The same columns with offsets where 32 bits would blur them, from the first rows of a DataFrame.
+    def learned_from(self, frame: Any) -> Any:
+        """The training rows of a DataFrame, without validation rows."""
+        from pyspark.sql import functions as F
 
-        An offset within the range of a column is as good as its middle: what is left has no more digits than the range.
+        if self.validation is None:
+            return frame
+        return frame.where(~F.coalesce(F.col(f"`{self.validation}`").cast("boolean"), F.lit(False)))
+
+    def with_offsets(self, frame: Any, is_classes: bool, input: Mapping[str, Any] | None = None) -> Columns:
+        """The same columns with offsets where 32 bits would blur them, from the training rows.
+
+        The first rows say which columns need an offset, all rows what it is. It lies in the middle of a column: what is left has no more
+        digits than the range. `input` is what the network takes: a feature of a sequence has one offset for all steps.
         """
         from pyspark.sql import functions as F
 
@@ -95,20 +105,70 @@ class Columns:
         if all(_is_narrow(kinds[name]) for name in (*self.features, *numbers)):
             return self
         label = F.concat(*[_array(name, kinds[name], "double") for name in numbers]) if numbers else F.array()
-        sample = frame.select(self.features_of(frame, "double").alias("features"), label.alias("label")).limit(SAMPLED_ROWS).collect()
+        chosen = self.learned_from(frame).select(self.features_of(frame, "double").alias("features"), label.alias("label"))
+        sample = chosen.limit(SAMPLED_ROWS).collect()
+        features = None if input is None or "sequence" not in input else int(input["sequence"][1])
         return replace(
             self,
-            offsets=_offsets([row["features"] for row in sample]),
-            label_offsets=_offsets([row["label"] for row in sample]) if numbers else None,
+            offsets=_offsets(chosen, "features", [row["features"] for row in sample], features),
+            label_offsets=_offsets(chosen, "label", [row["label"] for row in sample], None) if numbers else None,
+        )
+
+    def check_layout(self, frame: Any, input: Mapping[str, Any]) -> None:
+        """Refuses nested arrays whose sizes are in another order than those of the examples that a network takes."""
+        from pyspark.sql import functions as F
+
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        expected = self.nested_sizes(kinds, input)
+        if expected is None:
+            return
+        column = F.col(f"`{self.features[0]}`")
+        sizes = []
+        inner = column
+        for _ in expected:
+            sizes.append(F.size(inner))
+            inner = F.get(inner, F.lit(0))
+        rows = frame.where(column.isNotNull()).limit(SAMPLED_ROWS).select(F.array(*sizes).alias("sizes")).distinct().collect()
+        for row in rows:
+            if tuple(row["sizes"]) != expected:
+                raise SettingError(self.told_layout(expected, input, " × ".join(map(str, row["sizes"]))))
+
+    def nested_sizes(self, kinds: Mapping[str, str], input: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """The sizes that nested arrays of features must have; none where they are not nested, or have no layout."""
+        kind, sizes = next(iter(input.items()), ("", ()))
+        if kind not in ("image", "volume", "sequence") or len(self.features) != 1:
+            return None
+        depth = kinds[self.features[0]].count("array<")
+        if depth < 2 or depth > len(sizes):
+            return None
+        # Inner arrays may hold the numbers of several axes, as a row of pixels those of all channels.
+        return (*(int(size) for size in sizes[: depth - 1]), int(np.prod(sizes[depth - 1 :])))
+
+    def told_layout(self, expected: Sequence[int], input: Mapping[str, Any], found: str) -> str:
+        kind, sizes = next(iter(input.items()))
+        image = "height × width × channels"
+        axes = {"image": image, "volume": f"depth × {image}", "sequence": "steps × features"}[kind]
+        whole = " × ".join(map(str, sizes))
+        return (
+            f"`{self.features[0]}` has arrays of {found}, but the network takes {axes} of {whole}: "
+            f"arrays of {' × '.join(map(str, expected))}; "
+            "`numpy.transpose` in a `pandas_udf` puts them in this order"
         )
 
     def like(self, schema: Schema) -> Columns:
         """The same columns in the order of a model, where it knows them by their names, and with its offsets."""
         features, label = schema.shifts, schema.target_shifts
-        is_same = schema.names is not None and len(self.features) > 1 and set(self.features) == set(schema.names)
+        names = schema.names
+        are_named = names is not None and len(self.features) > 1
+        if are_named and names is not None and set(self.features) != set(names) and len(self.features) == len(names):
+            missing = ", ".join(f"`{name}`" for name in names if name not in self.features)
+            raise SettingError(
+                f"the model was trained on the column {missing}, which is not among {', '.join(f'`{name}`' for name in self.features)}: "
+                "`df.withColumnRenamed(…)` gives columns the names that the model knows"
+            )
         return replace(
             self,
-            features=tuple(schema.names) if is_same and schema.names is not None else self.features,
+            features=tuple(names) if are_named and names is not None and set(self.features) == set(names) else self.features,
             offsets=None if features is None else tuple(features.tolist()),
             label_offsets=None if label is None else tuple(label.tolist()),
         )
@@ -129,10 +189,10 @@ class Columns:
         whole = parts[0] if len(parts) == 1 else F.concat(*parts)
         return whole if self.offsets is None else _less(whole, self.offsets, kind)
 
-    def judged(self, frame: Any, features: str, has_wide_targets: bool) -> Any:
+    def judged(self, frame: Any, features: str, has_wide_targets: bool, *more: Any) -> Any:
         """The columns of `select` for a model that subtracts its offsets itself: `features` is the type of theirs."""
         kind = features.removeprefix("array<").removesuffix(">")
-        return self.select(frame, kind=kind, label_kind="double" if has_wide_targets else "float")
+        return self.select(frame, *more, kind=kind, label_kind="double" if has_wide_targets else "float")
 
     def select(self, frame: Any, *more: Any, kind: str = "float", label_kind: str = "float") -> Any:
         """The columns that examples are made of, under the names that shards have for them."""
@@ -204,29 +264,47 @@ def _refuse_times(name: str, kind: str) -> None:
         )
 
 
-def _offsets(rows: list[Any]) -> tuple[float, ...] | None:
-    """The middle of each column that 32 bits would blur; none if there is no such column."""
-    widths = {len(row) for row in rows if row is not None}
-    if len(widths) != 1 or widths == {0}:
+def _offsets(frame: Any, column: str, sample: list[Any], several: int | None) -> tuple[float, ...] | None:
+    """The middle of each column that 32 bits would blur; none if there is no such column. Rows repeat `several` columns, as steps do."""
+    from pyspark.sql import functions as F
+
+    rows = [row for row in sample if row is not None]
+    widths = {len(row) for row in rows}
+    width = several or next(iter(widths), 0)
+    if width == 0 or (len(widths) != 1 if several is None else any(size % several for size in widths)):
         return None
-    found: NDArray[np.float64] = np.asarray([row for row in rows if row is not None], dtype=np.float64)
+    found: NDArray[np.float64] = np.concatenate([np.asarray(row, dtype=np.float64) for row in rows]).reshape(-1, width)
     found = found[np.isfinite(found).all(axis=1)]
     if not len(found):
         return None
-    least, most = found.min(axis=0), found.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         blur = np.abs(found - found.astype(np.float32)).max(axis=0)
-    offsets = np.where(blur > BLURRED * (most - least), least + (most - least) / 2, 0.0)
-    return tuple(float(offset) for offset in offsets) if offsets.any() else None
+    is_blurred = blur > BLURRED * (found.max(axis=0) - found.min(axis=0))
+    if not is_blurred.any():
+        return None
+    # Of all rows, so that the offset does not depend on which rows came first.
+    number, place = F.col("number"), F.col("place") % width
+    ranges = (
+        frame.select(F.posexplode(column).alias("place", "number"))
+        .where(place.isin([int(at) for at in np.flatnonzero(is_blurred)]))
+        .where(number.isNotNull() & ~F.isnan(number) & ~number.isin(float("inf"), float("-inf")))
+        .groupBy(place.alias("place"))
+        .agg(F.min("number").alias("least"), F.max("number").alias("most"))
+        .collect()
+    )
+    offsets = np.zeros(width)
+    for each in ranges:
+        offsets[each["place"]] = each["least"] + (each["most"] - each["least"]) / 2
+    return tuple(offsets.tolist())
 
 
 def _less(array: Any, offsets: tuple[float, ...], kind: str) -> Any:
-    """The numbers of an array less their offsets; of another width as they are, which is refused later."""
+    """The numbers of an array less their offsets, which repeat; of another width as they are, which is refused later."""
     from pyspark.sql import functions as F
 
     known = F.array(*[F.lit(offset) for offset in offsets])
-    less = F.transform(array, lambda number, place: (number - F.get(known, place)).cast(kind))
-    return F.when(F.size(array) == len(offsets), less).otherwise(array.cast(f"array<{kind}>"))
+    less = F.transform(array, lambda number, place: (number - F.get(known, place % len(offsets))).cast(kind))
+    return F.when(F.size(array) % len(offsets) == 0, less).otherwise(array.cast(f"array<{kind}>"))
 
 
 def _array(name: str, kind: str, of: str = "float") -> Any:

@@ -22,7 +22,7 @@ from paceline.cores import cores
 from paceline.data import Data
 from paceline.spark import sessions
 from paceline.spark.columns import Columns, query
-from paceline.spark.exporting import look, name_of
+from paceline.spark.exporting import look, name_of, refuse_unseen
 from paceline.spark.task import Plan, Work
 
 OVER_CONNECT = (
@@ -141,6 +141,10 @@ def partitioned(
             has_weight=columns.weight is not None,
             classes=None if labels is None else [name_of(label) for label in labels],
         )
+        if validation is not None:
+            held = look(validation, columns, shape, False, source=frame, has_gaps=has_gaps, is_validation=True)
+            if held.rows and labels is not None:
+                refuse_unseen(validation, columns, list(labels), frame)
         told = _described(train, Describing(plan, options))
         notes = [json.loads(row["text"]) for row in sorted(told, key=lambda row: row["task"]) if row["kind"] == "note"]
         numbers = {note["partition"]: number for number, note in enumerate(notes)}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from pyspark import keyword_only
+from pyspark.ml.classification import ProbabilisticClassificationModel
+from pyspark.ml.linalg import Vectors
+from pyspark.ml.regression import RegressionModel
 from pyspark.ml.base import Estimator, Model as SparkModel
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import (
@@ -17,6 +21,7 @@ from pyspark.ml.param.shared import (
     HasProbabilityCol,
     HasRawPredictionCol,
     HasSeed,
+    HasThresholds,
     HasValidationIndicatorCol,
     HasWeightCol,
 )
@@ -24,12 +29,14 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultP
 from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import SparkSession
 
-from paceline.data import class_weights_of
 from paceline.errors import SettingError
+from paceline.events import Callback, EventKind
+from paceline.labels import class_weights_of
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
+from paceline.spark.exporting import name_of
 from paceline.spark.fitting import Fitted, Placement, fit_frame
 from paceline.spark.task import PIECE
 from paceline.training import Trainer
@@ -74,7 +81,7 @@ def _rule(value: Any) -> dict[str, Any]:
 
 def _class_weights(value: Any) -> Any:
     class_weights_of(None if isinstance(value, Mapping) else value, None)
-    return {str(label): float(weight) for label, weight in value.items()} if isinstance(value, Mapping) else value
+    return {name_of(label): float(weight) for label, weight in value.items()} if isinstance(value, Mapping) else value
 
 
 def _plainly(kind: type[Any]) -> type[Any]:
@@ -97,10 +104,15 @@ def _plainly(kind: type[Any]) -> type[Any]:
     if issubclass(kind, _Estimator):
         keyword = inspect.Parameter.KEYWORD_ONLY
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        signature = inspect.Signature([own, *(inspect.Parameter(name, keyword, default=None) for name in names)])
+        every = sorted([*names, *_NOT_SAVED])
+        signature = inspect.Signature([own, *(inspect.Parameter(name, keyword, default=None) for name in every)])
         for function in ("__init__", "setParams"):
             setattr(vars(kind)[function], "__signature__", signature)
     return kind
+
+
+# Arguments of estimators that no file can hold.
+_NOT_SAVED = ("callbacks", "initialModel")
 
 
 class _Settings(
@@ -149,7 +161,7 @@ class _Settings(
     targetNormaliser: Param[Any] = Param(
         Params._dummy(),
         "targetNormaliser",
-        "none, min_max or standardise: what is done to labels that are numbers, and undone in predictions",
+        "none, min_max or standardise: what is done to labels that are numbers, and undone in predictions; unset, what suits the network",
         typeConverter=TypeConverters.toString,
     )
     exportDirectory: Param[Any] = Param(
@@ -190,6 +202,37 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
     """Trains a network on a DataFrame with the tasks of a Spark cluster."""
 
     _is_classifier = True
+    _callbacks: tuple[Callback, ...] = ()
+    _initial: Model | None = None
+
+    def setCallbacks(self, value: Iterable[Callback]) -> Any:
+        """Functions that are handed every event of a fit; not kept on disk."""
+        self._callbacks = tuple(value)
+        return self
+
+    def getCallbacks(self) -> list[Callback]:
+        return list(self._callbacks)
+
+    def setInitialModel(self, value: Model | PacelineModel | None) -> Any:
+        """The model that a fit goes on from: its updater remembers, and epochs are counted on; not kept on disk."""
+        if value is not None and not isinstance(value, (Model, PacelineModel)):
+            raise SettingError(f"expected `initialModel` as a model of a fit or a `paceline.Model`, found {type(value).__name__}")
+        self._initial = value.model if isinstance(value, PacelineModel) else value
+        return self
+
+    def getInitialModel(self) -> Model | None:
+        return self._initial
+
+    def _set(self, **settings: Any) -> Any:
+        for name in _NOT_SAVED:
+            if name in settings:
+                getattr(self, f"set{name[0].upper()}{name[1:]}")(settings.pop(name))
+        return super()._set(**settings)
+
+    def copy(self, extra: Any = None) -> Any:
+        copied = super().copy(extra)
+        copied._callbacks, copied._initial = self._callbacks, self._initial
+        return copied
 
     def _defaults(self) -> None:
         self._setDefault(
@@ -201,7 +244,6 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             epochs=1,
             batchSize=32,
             normaliser="none",
-            targetNormaliser="none",
             seed=0,
             port=0,
             handleInvalid="error",
@@ -211,9 +253,12 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
 
     def _fit(self, dataset: Any) -> PacelineModel:
         spark = dataset.sparkSession
-        if not self.isDefined(self.network):
+        if self.isDefined(self.network):
+            network = Network.from_json(self.getOrDefault(self.network))
+        elif self._initial is not None:
+            network = self._initial.network
+        else:
             raise SettingError("expected a `network`: `PacelineClassifier(network=paceline.Network(…))`")
-        network = Network.from_json(self.getOrDefault(self.network))
         workers = self.getOrDefault(self.numWorkers) or sessions.slots(spark)
         trainer = Trainer(
             network,
@@ -222,9 +267,11 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             mode=self.getOrDefault(self.mode),
             seed=self.getOrDefault(self.seed),
             normaliser=self.getOrDefault(self.normaliser),
-            target_normaliser=self.getOrDefault(self.targetNormaliser),
+            target_normaliser=self._optional(self.targetNormaliser),
             early_stopping=self._optional(self.earlyStopping),
             class_weights=self._optional(self.classWeights) if self._is_classifier else None,
+            start=self._initial,
+            take="everything",
         )
         placement = Placement(
             workers,
@@ -244,9 +291,10 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
             is_classes=self._is_classifier,
             directory=self._optional(self.exportDirectory),
             seed=self.getOrDefault(self.seed),
+            callbacks=self._callbacks,
             progress="auto" if self.getOrDefault(self.verbose) else False,
         )
-        model = PacelineModel(fitted.model.to_bytes(), exported.labels)
+        model = _model_of(fitted.model.to_bytes(), exported.labels)
         model.fitted = fitted
         self._copyValues(model)
         model._resetUid(self.uid)
@@ -254,7 +302,7 @@ class _Estimator(Estimator, _Settings, DefaultParamsWritable, DefaultParamsReada
 
 
 @_plainly
-class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol):
+class PacelineClassifier(_Estimator, HasProbabilityCol, HasRawPredictionCol, HasThresholds):
     """Tells classes apart. The label column holds whole numbers or texts; predictions are labels as they were given."""
 
     @keyword_only
@@ -288,23 +336,37 @@ class PacelineRegressor(_Estimator):
         return self
 
 
-@_plainly
-class PacelineModel(
-    SparkModel,
-    _Settings,
-    HasProbabilityCol,
-    HasRawPredictionCol,
-    MLWritable,
-    MLReadable,
-):
-    """What was learned: predicts by `transform`."""
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How a fit went."""
+
+    objectiveHistory: list[float]
+    """The mean loss of each epoch; NaN where the master heard of none."""
+    validationHistory: list[float]
+    """The loss on the rows of the validation indicator, after each epoch that the master had time to evaluate."""
+    totalIterations: int
+    """Steps that were taken."""
+    scores: Scores | None
+    """All figures on the rows of the validation indicator, at the end."""
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> TrainingSummary:
+        def each(kind: EventKind, name: str) -> list[float]:
+            found = [event.get(name) for event in fitted.events if event.kind == kind]
+            return [float("nan") if number is None else float(number) for number in found]
+
+        return cls(each("epoch", "loss"), each("evaluation", "score"), fitted.model.iteration, fitted.scores)
+
+
+class PacelineModel(SparkModel, _Settings, MLWritable, MLReadable):
+    """What was learned: predicts by `transform`. `PacelineModel.load` gives the class that was saved."""
 
     fitted: Fitted | None = None
     """How the fit went, with its events; not kept on disk."""
 
     def __init__(self, content: bytes = b"", labels: tuple[Any, ...] | None = None) -> None:
         super().__init__()
-        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction", handleInvalid="error")
+        self._setDefault(handleInvalid="error")
         self._content, self._labels = content, labels
 
     @property
@@ -318,35 +380,55 @@ class PacelineModel(
         return None if self.fitted is None else self.fitted.scores
 
     @property
-    def numClasses(self) -> int | None:
-        return None if self._labels is None else len(self._labels)
+    def hasSummary(self) -> bool:
+        """True of a model that comes from a fit, not from a file."""
+        return self.fitted is not None
+
+    @property
+    def summary(self) -> TrainingSummary:
+        """How the fit went; raises for a model from a file."""
+        if self.fitted is None:
+            raise RuntimeError(f"there is no summary of the fit for this {type(self).__name__}: it was loaded, and only the model is saved")
+        return TrainingSummary.of(self.fitted)
+
+    def evaluate(self, dataset: Any) -> Scores:
+        """All figures on rows with labels, computed where the rows are."""
+        columns = self._columns()
+        return scoring.evaluate(dataset, replace(columns, validation=None), self.model, self._labels)
 
     @property
     def numFeatures(self) -> int:
         """Numbers of a row of features."""
         return self.model.network.inputs
 
+    def _row(self, value: Any) -> Any:
+        row = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
+        return row.reshape(1, *scoring.shape_of(self.model.network))
+
     def predict(self, value: Any) -> Any:
         """The label, or the numbers, of one vector of features."""
-        row = np.asarray(value.toArray() if hasattr(value, "toArray") else value).reshape(1, *scoring.shape_of(self.model.network))
-        found = self.model.predict(row)[0]
+        found = self.model.predict(self._row(value))[0]
         return found.item() if isinstance(found, np.generic) else found
 
     def _transform(self, dataset: Any) -> Any:
+        def of(name: str) -> Any:
+            return self._optional(getattr(self, name)) if self.hasParam(name) else None
+
         return scoring.transform(
             dataset,
             self._columns(),
             self._content,
             self._labels,
             prediction=self.getOrDefault(self.predictionCol),
-            probability=self.getOrDefault(self.probabilityCol),
-            raw=self.getOrDefault(self.rawPredictionCol),
+            probability=of("probabilityCol") or "",
+            raw=of("rawPredictionCol") or "",
             invalid=self.getOrDefault(self.handleInvalid),
+            thresholds=of("thresholds"),
         )
 
-    def copy(self, extra: Any = None) -> PacelineModel:
+    def copy(self, extra: Any = None) -> Any:
         copied: PacelineModel = super().copy(extra)
-        copied._content, copied._labels = self._content, self._labels
+        copied._content, copied._labels, copied.fitted = self._content, self._labels, self.fitted
         return copied
 
     def write(self) -> MLWriter:
@@ -355,6 +437,50 @@ class PacelineModel(
     @classmethod
     def read(cls) -> MLReader[PacelineModel]:
         return _Reader()
+
+    def _repr_html_(self) -> str:
+        return self.model._repr_html_()
+
+
+@_plainly
+class PacelineClassificationModel(PacelineModel, ProbabilisticClassificationModel):
+    """Tells classes apart. With `thresholds` the class is predicted whose probability divided by its threshold is the largest."""
+
+    def __init__(self, content: bytes = b"", labels: tuple[Any, ...] | None = None) -> None:
+        super().__init__(content, labels)
+        self._setDefault(probabilityCol="probability", rawPredictionCol="rawPrediction")
+
+    @property
+    def numClasses(self) -> int:
+        return len(self._labels or ())
+
+    def predictRaw(self, value: Any) -> Any:
+        """What the network says of each class, for one vector of features."""
+        outputs = self.model.outputs(self._row(value))[0]
+        return Vectors.dense([1 - outputs[0], outputs[0]] if len(outputs) == 1 else outputs)
+
+    def predictProbability(self, value: Any) -> Any:
+        """The probability of each class, for one vector of features."""
+        return Vectors.dense(self.model.predict_proba(self._row(value))[0])
+
+    def predict(self, value: Any) -> Any:
+        """The label of one vector of features."""
+        thresholds = self._optional(self.thresholds)
+        if thresholds is None:
+            return super().predict(value)
+        scoring.check_thresholds(thresholds, self.model, self.numClasses)
+        shares = [np.inf if limit == 0 else share / limit for share, limit in zip(self.predictProbability(value), thresholds, strict=True)]
+        return (self._labels or ())[int(np.argmax(shares))]
+
+
+@_plainly
+class PacelineRegressionModel(PacelineModel, RegressionModel):
+    """Predicts numbers."""
+
+
+def _model_of(content: bytes, labels: tuple[Any, ...] | None) -> PacelineModel:
+    kind = PacelineRegressionModel if labels is None else PacelineClassificationModel
+    return kind(content, labels)
 
 
 class _Writer(MLWriter):
@@ -378,7 +504,7 @@ class _Reader(MLReader):
         metadata = DefaultParamsReader.loadMetadata(path, _context(spark))
         rows = sorted(spark.read.parquet(f"{path}/model").collect(), key=lambda row: row["place"])
         labels = metadata.get("labels")
-        model = PacelineModel(b"".join(bytes(row["content"]) for row in rows), None if labels is None else tuple(labels))
+        model = _model_of(b"".join(bytes(row["content"]) for row in rows), None if labels is None else tuple(labels))
         model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from paceline.errors import Error, SettingError
 from paceline.spark import sessions, stores
 from paceline.spark.columns import Columns, query
@@ -84,7 +86,10 @@ def export(
             writer = shuffled.write.option("maxRecordsPerFile", ROWS_PER_FILE)
             writer.option("compression", "snappy").mode("error").parquet(f"{folder}/{part}")
             look_in = spark.read.parquet(f"{folder}/{part}")
-            found = look(look_in, columns, shape, is_classes and part == "train", source=frame, has_gaps=has_gaps)
+            is_test = part == "test"
+            found = look(
+                look_in, columns, shape, is_classes and not is_test, source=frame, has_gaps=has_gaps, is_validation=is_test
+            )
             if part == "test" and labels is not None:
                 refuse_unseen(look_in, columns, labels, frame)
             if part == "train":
@@ -128,7 +133,17 @@ PREFIX = "paceline-"
 
 def _owner() -> str:
     """This process, so that another one on this host can see whether it lives."""
-    return f"{socket.gethostname()}-{os.getpid()}-{_started(os.getpid())}"
+    return f"{socket.gethostname()}-{_system()}-{os.getpid()}-{_started(os.getpid())}"
+
+
+@functools.cache
+def _system() -> str:
+    """The start of this host and its table of processes: numbers of processes mean something within both only."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
+        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return "unknown"
 
 
 def _started(process: int) -> str | None:
@@ -141,11 +156,11 @@ def _started(process: int) -> str | None:
 
 
 def is_stale(name: str) -> bool:
-    """Whether a folder was exported by a process of this host that has ended."""
-    if not name.startswith(PREFIX):
+    """Whether a folder was exported by a process of this host that has ended; false where the system does not tell."""
+    if not name.startswith(PREFIX) or _system() == "unknown":
         return False
     parts = name.removeprefix(PREFIX).split("-", 1)
-    host, _, of_process = (parts[1] if len(parts) == 2 else "").rpartition(f"{socket.gethostname()}-")
+    host, _, of_process = (parts[1] if len(parts) == 2 else "").rpartition(f"{socket.gethostname()}-{_system()}-")
     process, _, started = of_process.partition("-")
     return host == "" and process.isdigit() and _started(int(process)) != started
 
@@ -199,6 +214,7 @@ def remove(spark: Any, folder: str) -> None:
 
 def name_of(label: Any) -> str:
     """A class as a text: whole numbers without a fraction."""
+    label = label.item() if isinstance(label, np.generic) else label
     if isinstance(label, bool):
         return str(int(label))
     if isinstance(label, float) and label.is_integer():
@@ -217,11 +233,18 @@ MOST_CLASSES = 10_000
 
 
 def look(
-    frame: Any, columns: Columns, shape: Sequence[int], wants_labels: bool, *, source: Any = None, has_gaps: bool = False
+    frame: Any,
+    columns: Columns,
+    shape: Sequence[int],
+    wants_labels: bool,
+    *,
+    source: Any = None,
+    has_gaps: bool = False,
+    is_validation: bool = False,
 ) -> Found:
     """Counts rows, and raises what cannot be learned from, with the column and a row of the DataFrame `source`.
 
-    `has_gaps` says that NaN among features is the padding of sequences.
+    `has_gaps` says that NaN among features is the padding of sequences; `is_validation`, that the model is evaluated on these rows.
     """
     from pyspark.sql import functions as F
 
@@ -251,7 +274,8 @@ def look(
         which = ", ".join(f"`{name}`" for name in columns.features)
         raise SettingError(f"the network takes {width} numbers, but {which} has {sizes} in each row")
     if found["rows"] and found.get("weights") == 0:
-        raise SettingError(f"all weights in `{columns.weight}` are 0: there is nothing to learn from, give some rows a weight above 0")
+        purpose = f"evaluate on where `{columns.validation}` is true" if is_validation else "learn from"
+        raise SettingError(f"all weights in `{columns.weight}` are 0: there is nothing to {purpose}, give some rows a weight above 0")
     if not wants_labels or "label" not in here:
         return Found(found["rows"], None)
     labels = [row[0] for row in frame.select("label").distinct().limit(MOST_CLASSES + 1).collect()]

@@ -17,8 +17,9 @@ import numpy as np
 
 from paceline.errors import Error, SettingError
 from paceline.cluster import Master
-from paceline.data import Data, class_weights_of
+from paceline.data import Data
 from paceline.events import Callback, Event, Kept
+from paceline.labels import class_weights_of
 from paceline.model import Model, Scores
 from paceline.progress import Progress, watcher
 from paceline.spark import addresses, scoring, sessions, stores
@@ -69,6 +70,9 @@ class Fitted:
         """Where the time of the workers went, if that was asked for (`collect_training_stats`)."""
         return TrainingStatistics.of(self.events)
 
+    def _repr_html_(self) -> str:
+        return self.model._repr_html_() + ("" if self.scores is None else self.scores._repr_html_())
+
 
 def fit_frame(
     spark: Any,
@@ -84,8 +88,7 @@ def fit_frame(
     progress: Progress = False,
 ) -> tuple[Fitted, Exported]:
     """Writes a DataFrame once, trains on what was written, and deletes it."""
-    columns.check(frame)
-    columns = columns.with_offsets(frame, is_classes) if trainer.start is None else columns.like(trainer.start.schema)
+    columns = _checked(frame, columns, trainer, is_classes)
     # What is wrong with an address is said before anything is written.
     addresses.listening(spark, placement.port, placement.address, placement.network_mask)
     exported = export(
@@ -107,6 +110,20 @@ def fit_frame(
         return fitted, exported
     finally:
         remove(spark, exported.folder)
+
+
+def _checked(frame: Any, columns: Columns, trainer: Trainer, is_classes: bool) -> Columns:
+    """The columns of a DataFrame with offsets: its own, or those of the model that a fit begins with."""
+    columns.check(frame)
+    network = trainer.network
+    columns.check_layout(frame, network.input)
+    if trainer.start is not None:
+        return columns.like(trainer.start.schema)
+    columns = columns.with_offsets(frame, is_classes, network.input)
+    if columns.label_offsets is not None and len(columns.label_offsets) != network.outputs:
+        # The outputs are not what is predicted, but say how it is spread: no offset can be added to them.
+        columns = replace(columns, label_offsets=None)
+    return columns
 
 
 def described(model: Model, columns: Columns, labels: Sequence[Any] | None) -> Model:
@@ -138,9 +155,9 @@ def _weigh(trainer: Trainer, labels: Sequence[Any] | None) -> None:
     """Puts weights by label in the order of classes, as the DataFrame has them."""
     given = trainer.class_weights
     if isinstance(given, Mapping) and labels is not None:
-        # Settings that were saved have texts as keys.
+        # Settings that were saved have the names of labels as keys.
         by_name = {name_of(label): label for label in labels}
-        given = {label if label in labels else by_name.get(str(label), label): weight for label, weight in given.items()}
+        given = {label if label in labels else by_name.get(name_of(label), label): weight for label, weight in given.items()}
     if labels is not None or given is not None:
         trainer.class_weights = class_weights_of(given, None if labels is None else np.asarray(labels))
 
@@ -163,8 +180,7 @@ def fit_partitions(
     plan = Plan(run=tag, folder="", query="", train_files={}, test_files={}, patience=REACH_SECONDS)
     shape = scoring.shape_of(trainer.network)
     try:
-        columns.check(frame)
-        columns = columns.with_offsets(frame, is_classes) if trainer.start is None else columns.like(trainer.start.schema)
+        columns = _checked(frame, columns, trainer, is_classes)
         with partitioned(
             spark, frame, columns, shape=shape, is_classes=is_classes, plan=plan, has_gaps=_has_gaps(trainer)
         ) as parts:

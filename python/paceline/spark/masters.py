@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from paceline.errors import SettingError
+from paceline.settings import Mode, SharedOptions
 
 Approach = Literal["export", "direct"]
 
@@ -78,7 +79,7 @@ class TrainingMaster:
         if self.num_workers < 0 or self.batch_size_per_worker < 1:
             raise SettingError("expected `num_workers` of 0 or more, and `batch_size_per_worker` of 1 or more")
 
-    def mode(self) -> dict[str, Any]:
+    def mode(self) -> Mode:
         """The mode as a job file has it."""
         raise NotImplementedError
 
@@ -123,7 +124,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         if self.averaging_frequency < 1:
             raise SettingError(f"expected `averaging_frequency` of 1 or more, found {self.averaging_frequency}")
 
-    def mode(self) -> dict[str, Any]:
+    def mode(self) -> Mode:
         return {"averaging": {"frequency": self.averaging_frequency, "average_updater": self.save_updater}}
 
 
@@ -142,8 +143,8 @@ class SharedTrainingMaster(TrainingMaster):
     residual_post_processor: Mapping[str, Any] | None
     shake: Mapping[str, Any] | None
 
-    def mode(self) -> dict[str, Any]:
-        options: dict[str, Any] = {}
+    def mode(self) -> Mode:
+        options: SharedOptions = {}
         if self.threshold_algorithm is not None:
             options["threshold"] = dict(self.threshold_algorithm)
         if self.residual_post_processor is not None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from numpy.typing import NDArray
 
-from paceline.data import Task
 from paceline.errors import Error, SettingError
 from paceline.events import Callback, Event
+from paceline.labels import Task
 from paceline.model import Model, Scores
 from paceline.network import Network
 from paceline.progress import Progress
-from paceline.settings import NormaliserName, TargetNormaliserName
+from paceline.settings import ClassWeights, EarlyStopping, NormaliserName, TargetNormaliserName
 from paceline.spark import scoring, sessions
 from paceline.spark.columns import Columns
 from paceline.spark.fitting import Fitted, Placement, fit_frame, fit_partitions
@@ -40,7 +40,7 @@ class SparkNetwork:
         weight: str | None = None,
         task: Task = "classes",
         normaliser: NormaliserName = "none",
-        target_normaliser: TargetNormaliserName = "none",
+        target_normaliser: TargetNormaliserName | None = None,
     ) -> None:
         if not hasattr(spark, "createDataFrame") or not hasattr(spark, "read"):
             raise SettingError(f"expected the `SparkSession` as first argument, found {type(spark).__name__}: `SparkSession.builder.getOrCreate()`")
@@ -78,8 +78,8 @@ class SparkNetwork:
         *,
         epochs: int = 1,
         validation: str | None = None,
-        early_stopping: dict[str, Any] | None = None,
-        class_weights: Mapping[Any, float] | Sequence[float] | Literal["balanced"] | None = None,
+        early_stopping: EarlyStopping | None = None,
+        class_weights: ClassWeights | None = None,
         progress: Progress = False,
     ) -> Model:
         """Trains on data; `validation` names a column of truth values: those rows are judged on after every epoch. `class_weights` are
@@ -190,8 +190,13 @@ class SparkNetwork:
         outputs = scoring.outputs_of(frame, self.columns, self.model.to_bytes())
         return frame.select(f"`{key}`", outputs.alias(column))
 
-    def transform(self, data: Any) -> Any:
-        """The data with predictions, and for classes with probabilities."""
+    def transform(self, data: Any, *, handle_invalid: scoring.HandleInvalid = "error") -> Any:
+        """The data with predictions, and for classes with probabilities.
+
+        Rows with null, NaN or another width end the job (`"error"`), are left out (`"skip"`) or have null as prediction (`"keep"`).
+        """
+        if handle_invalid not in ("error", "skip", "keep"):
+            raise SettingError(f"expected `handle_invalid` as 'error', 'skip' or 'keep', found {handle_invalid!r}")
         return scoring.transform(
             self._frame(data),
             self.columns,
@@ -200,6 +205,8 @@ class SparkNetwork:
             prediction="prediction",
             probability="probability",
             raw="rawPrediction",
+            invalid=handle_invalid,
+            option="handle_invalid",
         )
 
     predict = transform

@@ -49,7 +49,9 @@ class _Predict:
             yield pandas.Series(told, dtype=object)
 
 
-def outputs_of(frame: Any, columns: Columns, content: bytes, invalid: HandleInvalid = "error") -> Any:
+def outputs_of(
+    frame: Any, columns: Columns, content: bytes, invalid: HandleInvalid = "error", option: str = "handleInvalid"
+) -> Any:
     """A column with all outputs of a model for each row; null for invalid rows that are kept."""
     from pyspark.sql import functions as F
     from pyspark.sql.functions import pandas_udf
@@ -67,7 +69,7 @@ def outputs_of(frame: Any, columns: Columns, content: bytes, invalid: HandleInva
     predict.__annotations__ = {"series": Iterator[pandas.Series], "return": Iterator[pandas.Series]}
     # Numbers far from zero are predicted in 64 bits.
     kind = "array<float>" if model.schema.target_shifts is None else "array<double>"
-    features, refusal = _features_of(frame, columns, model), _refusal_of(frame, columns, model)
+    features, refusal = _features_of(frame, columns, model), _refusal_of(frame, columns, model, HANDLE_INVALID.format(option))
     refused = F.lit(None) if invalid == "keep" else F.raise_error(refusal)
     return pandas_udf(predict, kind)(F.when(refusal.isNull(), features).otherwise(refused.cast(features_kind(model))))
 
@@ -86,27 +88,69 @@ def _features_of(frame: Any, columns: Columns, model: Model) -> Any:
     return columns.features_of(frame, "float" if model.schema.shifts is None else "double")
 
 
-def _refusal_of(frame: Any, columns: Columns, model: Model) -> Any:
-    """Why a row cannot be predicted, as a column of texts; null for rows that can be."""
+def _refusal_of(
+    frame: Any,
+    columns: Columns,
+    model: Model,
+    remedy: str,
+    names: Sequence[Any] | None = None,
+) -> Any:
+    """Why a row cannot be predicted, or with a label evaluated, as a column of texts; null for rows that can be."""
     from pyspark.sql import functions as F
 
     features, width = _features_of(frame, columns, model), model.network.inputs
-    names = ", ".join(f"`{name}`" for name in columns.features)
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     infinite = (float("inf"), float("-inf"))
     # NaN is the padding of sequences.
     has_gaps = "sequence" in model.network.input
     is_no_number = F.exists(features, lambda number: number.isin(*infinite) if has_gaps else F.isnan(number) | number.isin(*infinite))
     row = F.substring(F.to_json(F.struct("*")), 1, 300) if _is_json(frame) else F.lit("a row")
-    remedy = F.lit("; `handleInvalid='skip'` leaves such rows out, `handleInvalid='keep'` predicts null")
 
-    def told(what: Any) -> Any:
-        return F.concat(F.lit(f"{names} has "), what, F.lit(" in "), row, remedy)
+    def told(what: Any, of: Sequence[str] = columns.features) -> Any:
+        listed = ", ".join(f"`{name}`" for name in of)
+        return F.concat(F.lit(f"{listed} has "), what, F.lit(" in "), row, F.lit(remedy))
 
-    return (
-        F.when(features.isNull() | F.exists(features, lambda number: number.isNull()), told(F.lit("null")))
-        .when(F.size(features) != width, told(F.concat(F.size(features), F.lit(f" numbers where the network takes {width}"))))
-        .when(is_no_number, told(F.lit("NaN or an infinite number")))
-    )
+    refusal = F.when(features.isNull() | F.exists(features, lambda number: number.isNull()), told(F.lit("null")))
+    expected = columns.nested_sizes(kinds, model.network.input)
+    if expected is not None:
+        is_other = ~_has_sizes(F.col(f"`{columns.features[0]}`"), expected)
+        refusal = refusal.when(is_other, F.lit(columns.told_layout(expected, model.network.input, "another layout")))
+    refusal = refusal.when(
+        F.size(features) != width, told(F.concat(F.size(features), F.lit(f" numbers where the network takes {width}")))
+    ).when(is_no_number, told(F.lit("NaN or an infinite number")))
+    for name in columns.label:
+        label = F.col(f"`{name}`")
+        refusal = refusal.when(label.isNull(), told(F.lit("null"), [name]))
+        if kinds[name] in ("float", "double"):
+            refusal = refusal.when(F.isnan(label) | label.isin(*infinite), told(F.lit("NaN or an infinite number"), [name]))
+        if names is not None:
+            known = [name_of(each) for each in names]
+            text = label.cast("int") if kinds[name] == "boolean" else label
+            # Whole numbers have the same name, whatever the type of the column.
+            is_whole = kinds[name] in ("float", "double") or kinds[name].startswith("decimal")
+            text = F.when(label == F.floor(label), F.floor(label).cast("string")).otherwise(label.cast("string")) if is_whole else text
+            seen = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+            unseen = F.concat(F.lit("the class "), label.cast("string"), F.lit(f", which was not there in training (it had {seen}),"))
+            refusal = refusal.when(~text.cast("string").isin(known), told(unseen, [name]))
+    if columns.weight is not None:
+        weight = F.col(f"`{columns.weight}`").cast("double")
+        is_wrong = weight.isNull() | F.isnan(weight) | weight.isin(*infinite) | (weight < 0)
+        refusal = refusal.when(is_wrong, told(F.lit("a weight that is null, NaN, infinite or negative"), [columns.weight]))
+    return refusal
+
+
+HANDLE_INVALID = "; `{0}='skip'` leaves such rows out, `{0}='keep'` predicts null"
+DROP = "; drop such rows, as `df.dropna()` does, or fill them"
+
+
+def _has_sizes(column: Any, sizes: Sequence[int]) -> Any:
+    """True where nested arrays have these sizes, from the outermost on."""
+    from pyspark.sql import functions as F
+
+    is_right = F.size(column) == sizes[0]
+    if len(sizes) == 1:
+        return is_right
+    return is_right & F.forall(column, lambda inner: _has_sizes(inner, sizes[1:]))
 
 
 def _is_json(frame: Any) -> bool:
@@ -124,6 +168,8 @@ def transform(
     probability: str,
     raw: str,
     invalid: HandleInvalid = "error",
+    option: str = "handleInvalid",
+    thresholds: Sequence[float] | None = None,
 ) -> Any:
     """Adds predictions, and for classes what the network says of each.
 
@@ -137,8 +183,8 @@ def transform(
     if invalid == "skip":
         own = _of_model(columns.without_targets(), model)
         own.check(frame)
-        frame = frame.where(_refusal_of(frame, own, model).isNull())
-    told = frame.withColumn("__outputs", outputs_of(frame, columns, content, invalid))
+        frame = frame.where(_refusal_of(frame, own, model, "").isNull())
+    told = frame.withColumn("__outputs", outputs_of(frame, columns, content, invalid, option))
     outputs = F.col("__outputs")
     if labels is None:
         is_one = len(model.output_names) == 1
@@ -148,6 +194,15 @@ def transform(
     # A single output is the probability of the second class.
     every = F.array(1 - outputs[0], outputs[0]) if one else outputs
     place = F.when(outputs[0] > 0.5, 2).otherwise(1) if one else F.call_function("array_position", outputs, F.array_max(outputs))
+    if thresholds is not None:
+        check_thresholds(thresholds, model, len(labels))
+        limits = F.array(*[F.lit(float(limit)) for limit in thresholds])
+
+        def share(number: Any, at: Any) -> Any:
+            return F.when(F.get(limits, at) == 0, float("inf")).otherwise(number.cast("double") / F.get(limits, at))
+
+        shares = F.transform(every, share)
+        place = F.call_function("array_position", shares, F.array_max(shares))
     is_number = all(isinstance(label, (int, float)) for label in labels)
     names = F.array(*[F.lit(float(label)) if is_number else F.lit(label) for label in labels])
     # Spark finds the place of null in null: rows without outputs have no prediction.
@@ -168,28 +223,14 @@ PART = "error string, outputs binary, labels binary, targets binary, weights bin
 class _Judge:
     """What a model says of rows, and what it should have said."""
 
-    def __init__(
-        self, content: bytes, shape: Sequence[int], names: Sequence[Any] | None, batch: int, columns: Sequence[str] = ("features",)
-    ) -> None:
-        self.content, self.shape, self.names, self.batch = content, tuple(shape), names, batch
-        self.columns = ", ".join(f"`{name}`" for name in columns)
+    def __init__(self, content: bytes, shape: Sequence[int], is_classes: bool, batch: int) -> None:
+        self.content, self.shape, self.is_classes, self.batch = content, tuple(shape), is_classes, batch
 
     def data(self, features: Any, label: Any, weights: Any, model: Model) -> Data:
-        width = int(np.prod(self.shape))
-        if any(row is None or any(number is None for number in row) for row in features):
-            raise SettingError(f"a row has null in {self.columns}: drop such rows with `df.dropna()`, or fill them")
-        if (found := next((len(row) for row in features if len(row) != width), None)) is not None:
-            raise SettingError(f"the network takes {width} numbers, but a row has {found} in {self.columns}")
-        rows = np.stack([np.asarray(row) for row in features])
-        targets = np.asarray(list(label)) if self.names is None else np.asarray([name_of(one) for one in label], dtype=object)
-        classes = None if self.names is None else [name_of(name) for name in self.names]
-        task: Any = "regression" if self.names is None else "classes"
-        pair = (rows.reshape(len(rows), *self.shape), targets)
+        rows = np.stack([np.asarray(row) for row in features]).reshape(len(features), *self.shape)
+        pair = (rows, np.asarray(list(label)))
         given = pair if weights is None else (*pair, weights)
-        if classes is not None:
-            # Classes have the names of the model, whatever type its labels have.
-            return Data.from_arrays(*pair, weights=weights, classes=classes, task=task).matched(model.schema)
-        return as_data(given, like=model.schema, task=task)
+        return as_data(given, like=model.schema, task="classes" if self.is_classes else "regression", input=model.network.input)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -206,6 +247,9 @@ class _Judge:
             if rows.num_rows == 0:
                 continue
             columns = rows.to_pydict()
+            if (refusal := next((each for each in columns["refusal"] if each is not None), None)) is not None:
+                yield part(refusal, b"", b"", b"", b"", 0.0, 0.0)
+                return
             try:
                 data = self.data(columns["features"], columns["label"], columns.get("weight"), model)
                 outputs, losses, weights = model._native.judge_part(data._source, batch=self.batch, workers=1)
@@ -231,8 +275,10 @@ def evaluate(
         raise SettingError("expected a label column to judge by")
     columns.check(frame)
     columns = _of_model(columns, model)
-    judge = _Judge(model.to_bytes(), shape_of(model.network), names, batch, columns.features)
-    parts = columns.judged(frame, features_kind(model), model.schema.target_shifts is not None).mapInArrow(judge, PART).collect()
+    judge = _Judge(model.to_bytes(), shape_of(model.network), names is not None, batch)
+    refusal = _refusal_of(frame, columns, model, DROP, names).alias("refusal")
+    chosen = columns.judged(frame, features_kind(model), model.schema.target_shifts is not None, refusal)
+    parts = chosen.mapInArrow(judge, PART).collect()
     for part in parts:
         if part["error"]:
             raise SettingError(part["error"])
@@ -264,7 +310,7 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
 
     columns.check(frame)
     columns = _of_model(columns, model)
-    judge = _Judge(model.to_bytes(), shape_of(model.network), names, 1, columns.features)
+    judge = _Judge(model.to_bytes(), shape_of(model.network), names is not None, 1)
 
     def losses(series: Iterator[Any]) -> Iterator[Any]:
         own = Model.from_bytes(judge.content)
@@ -281,7 +327,19 @@ def score_examples(frame: Any, columns: Columns, model: Model, names: Sequence[A
     chosen = columns.select(frame).columns
     assert chosen[:2] == ["features", "label"], "features and label come first"
     label = F.col(f"`{columns.label[0]}`") if len(columns.label) == 1 else F.array(*[F.col(f"`{n}`") for n in columns.label])
-    return frame.withColumn(column, F.pandas_udf(losses, "double")(_features_of(frame, columns, model), label))
+    refusal = _refusal_of(frame, columns, model, DROP, names)
+    refused = F.raise_error(refusal).cast(features_kind(model))
+    features = F.when(refusal.isNull(), _features_of(frame, columns, model)).otherwise(refused)
+    return frame.withColumn(column, F.pandas_udf(losses, "double")(features, label))
+
+
+def check_thresholds(thresholds: Sequence[float], model: Model, classes: int) -> None:
+    """Refuses thresholds that probabilities cannot be divided by."""
+    if not model._native.gives_probabilities:
+        raise SettingError("`thresholds` need probabilities, and this network has none: end it with a softmax or a sigmoid")
+    is_right = all(limit >= 0 for limit in thresholds) and sum(limit == 0 for limit in thresholds) <= 1
+    if len(thresholds) != classes or not is_right:
+        raise SettingError(f"expected `thresholds` as {classes} numbers above 0, of which one may be 0, found {list(thresholds)}")
 
 
 def _unless(names: Sequence[str], *replaced: str) -> list[str]:
