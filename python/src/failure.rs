@@ -66,10 +66,11 @@ fn in_python(error: &dyn std::fmt::Display) -> String {
 }
 
 /// What only a job file has a word for.
-const SENTENCES: [(&str, &str); 3] = [
+const SENTENCES: [(&str, &str); 4] = [
     ("set `data.test` or `data.test_share`", "pass it to `fit`, as in `fit(train, test)`"),
     ("name the test data with `data.test`", "pass the test data to `fit`, as in `fit(train, test)`"),
-    ("set `data.stratified = true`, or name all classes in the source", "name all classes in the source"),
+    (", or, if every class has several rows, set `data.stratified = true`", ""),
+    ("`paceline train --resume` continues it", "`resume=True` continues it"),
 ];
 
 /// A sentence, or a line of JSON with sentences, with the arguments of Python in place of options and of keys of a job file.

@@ -82,7 +82,7 @@ impl Run {
         };
         let open = OpenOptions { given: sources(given)?, ..options(cache, offline, root) };
         let mut job = Job::from_text(job, true, name, "the job", &[]).map_err(of_train)?;
-        job.cores = cores;
+        (job.cores, job.options.force) = (cores, force);
         let begins = begins(start, take)?;
         let trainer = py.detach(|| {
             let trainer = job.phased(output, found, &open)?;
@@ -90,9 +90,7 @@ impl Run {
                 Some((model, take)) => trainer.begin_with(model, *take)?,
                 None => trainer,
             };
-            if !force {
-                trainer.expect_memory()?;
-            }
+            trainer.expect_memory()?;
             Ok(trainer)
         });
         let trainer = trainer.map_err(of_train)?;
