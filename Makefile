@@ -82,7 +82,7 @@ test-spark:
 	case $(SPARK) in 3.*) ;; *) cd python/tests/spark && $(SPARKS)/bin/python -m pytest test_connect.py ;; esac
 
 # The two above in one environment and in less time: a wheel that is built fast, the package, and that fits on the newest Spark
-# are exact and refuse wrong rows.
+# are exact.
 BINDINGS = $(CURDIR)/target/bindings/bin/python
 test-bindings:
 	python3 -m venv --clear target/bindings
@@ -92,7 +92,7 @@ test-bindings:
 	$(BINDINGS) $(PIP) "$$(ls target/bindings-wheels/*.whl)[test,spark]" 'pyspark[connect]==$(SPARK)'
 	cd python && $(BINDINGS) -m mypy
 	cd python/tests && $(BINDINGS) -m mypy.stubtest paceline._native --mypy-config-file ../pyproject.toml && $(BINDINGS) -m pytest
-	cd python/tests/spark && $(BINDINGS) -m pytest test_exact.py test_rows.py
+	cd python/tests/spark && $(BINDINGS) -m pytest test_exact.py
 
 # Undefined behaviour in the buffers that all else rests on; installs nightly Rust with Miri.
 miri:
