@@ -11,8 +11,6 @@
 //! - `statistics`: where the time of workers went, in words and as a page.
 //! - `failure`: errors as exceptions. `process`: what a forked child must not touch.
 
-#![expect(clippy::result_large_err, reason = "errors become exceptions at once; nobody waits for them to be moved")]
-
 mod arrow;
 mod failure;
 mod model;
