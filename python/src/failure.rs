@@ -65,7 +65,7 @@ fn in_python(error: &dyn std::fmt::Display) -> String {
     spoken(&error.to_string())
 }
 
-/// What only a job file has a word for.
+/// Remedies in the words of a job file, and the same in Python.
 const SENTENCES: [(&str, &str); 4] = [
     ("set `data.test` or `data.test_share`", "pass it to `fit`, as in `fit(train, test)`"),
     ("name the test data with `data.test`", "pass the test data to `fit`, as in `fit(train, test)`"),

@@ -21,7 +21,7 @@ pub(crate) enum Kind<'a> {
     Parquet,
     /// A page with the mark of this program.
     Html,
-    /// What the rules of a run were told and decided.
+    /// Events and actions of the rules of a run.
     Record,
     /// The note of a partition.
     Note,

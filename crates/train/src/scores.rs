@@ -308,7 +308,7 @@ impl Evaluator {
         self
     }
 
-    /// Predicts the second of two classes from this probability on. None if the model does not tell two classes apart.
+    /// Predicts the second of two classes from this probability on; none for a model of other targets.
     pub fn with_threshold(mut self, threshold: f32) -> Option<Self> {
         let Measures::Classes(classes) = &mut self.scores.measures else { return None };
         if self.scores.roc.is_none() || classes.names().len() != 2 {

@@ -57,6 +57,10 @@ fn the_epoch_that_early_stopping_keeps_is_named_everywhere() {
     assert_eq!((&figures["accuracy"], &figures["score"]), (&best["accuracy"], &best["score"]));
     let table = run(folder.path(), &["runs"]).done().output;
     assert!(table.contains(&format!("{} of {all}", best["epoch"])), "{table}");
+    // The picture is that of the model, too.
+    let drawn = fs::read_to_string(folder.path().join("runs/noisy/confusion.svg")).expect("a picture");
+    let right = 100.0 * best["accuracy"].as_f64().expect("an accuracy");
+    assert!(drawn.contains(&format!("{right:.2} % are right")), "{right}: {drawn}");
     let shown = run(folder.path(), &["model", "show", "runs/noisy/model.safetensors"]).done().output;
     assert!(shown.contains(&format!("kept as the best of its run: epoch {} (test loss", best["epoch"])), "{shown}");
     assert!(shown.contains("loss: cross_entropy") && shown.contains("normaliser: standardise, mean"), "{shown}");

@@ -194,7 +194,7 @@ fn a_run_is_resumed_only_where_one_of_its_kind_is() {
     ] {
         refused(at, &[command, &["--output", output, "--resume"], &quick].concat(), &[holds]);
     }
-    // What replaces a run says which command goes on with it.
+    // The error names `--resume` only where this command can resume.
     let said = run(at, &["train", "--output", "folds", "--set", "train.epochs=1"]);
     said.refused(1, &["holds a cross-validation already", "--overwrite"]);
     assert!(!said.errors.contains("--resume"), "{}", said.errors);

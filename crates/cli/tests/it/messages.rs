@@ -1,4 +1,4 @@
-//! What the command line says of mistakes, rendered: the list in `messages.txt` is read from top to bottom when one changes.
+//! Errors of the command line, rendered: the list in `messages.txt` is read from top to bottom when one changes.
 
 use std::fs;
 use std::path::Path;

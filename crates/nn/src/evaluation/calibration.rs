@@ -101,7 +101,7 @@ impl Display for Calibration {
     }
 }
 
-/// What [`Calibration::report`] gives, for JSON.
+/// The figures of [`Calibration::report`], for JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CalibrationReport {
     /// The calibration error.

@@ -342,7 +342,7 @@ impl KeptEpoch {
         extra.insert(Self::KEY.into(), serde_json::to_string(self).expect("names and numbers can be written"));
     }
 
-    /// What was noted there, if anything.
+    /// The epoch that a model file notes; none if it notes none.
     pub fn of(extra: &BTreeMap<String, String>) -> Option<Self> {
         extra.get(Self::KEY).and_then(|text| serde_json::from_str(text).ok())
     }

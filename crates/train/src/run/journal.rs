@@ -109,6 +109,13 @@ impl Journal {
         Some(format!("the journal of the run cannot be written to `{}`: {error}", self.folder.display()))
     }
 
+    /// Draws the confusion matrix of the model that the run has kept, which may be that of an earlier epoch than the last.
+    pub fn conclude(&mut self, scores: &Scores) {
+        self.scores = Some(scores.clone());
+        // A folder that cannot be written to was told of when the run ended.
+        let _ = self.draw();
+    }
+
     fn log(&mut self, event: &Event) -> io::Result<()> {
         let Some(log) = self.log.as_mut().filter(|_| !matches!(event, Event::Step { .. } | Event::Threshold { .. }))
         else {

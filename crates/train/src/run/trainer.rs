@@ -235,12 +235,15 @@ impl Trainer {
         let mut journal = None;
         let outcome = Run::begin(self).and_then(|mut run| {
             journal = self.journal(run.epochs_done());
-            // What was told before there was a folder belongs into its log.
+            // Remarks on the data come before the folder is there, and belong into its log.
             remarks.iter().for_each(|event| told(event, journal.as_mut(), &mut |_| {}));
             let outcome = run.go(&mut |event| told(event, journal.as_mut(), listener));
             resumable = run.can_be_resumed();
             outcome
         });
+        if let (Ok(Outcome { scores: Some(scores), stopped: false, .. }), Some(journal)) = (&outcome, &mut journal) {
+            journal.conclude(scores);
+        }
         let listener = &mut |event: &Event| told(event, journal.as_mut(), listener);
         match &outcome {
             Err(error) => listener(&Event::Failed { error: error.to_string(), resumable }),

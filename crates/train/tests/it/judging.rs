@@ -1,4 +1,4 @@
-//! What is told of a model beside its loss: classes of several ends, thresholds, calibration, and the importance of columns.
+//! Figures of a model beside its loss: classes of several ends, thresholds, calibration, and the importance of columns.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ fn overview(runs: &[Run]) -> String {
     table + "\n</table></div>\n"
 }
 
-/// What is told of one run alone.
+/// The part of the page that is about one run.
 fn details(run: &Run, is_one_of_several: bool) -> String {
     let mut text = String::new();
     if is_one_of_several {
