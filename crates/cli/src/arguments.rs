@@ -417,7 +417,7 @@ pub(crate) struct Evaluate {
     pub calibration: bool,
     /// Show how much worse the model gets when the values of a column are dealt to other rows, so often for every column
     #[arg(long, value_name = "REPEATS", num_args = 0..=1, require_equals = true, default_missing_value = "5",
-        value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["join", "listen"])]
+        value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["join", "listen", "threshold"])]
     pub importance: Option<u32>,
     /// Approximate the AUC by so many thresholds, in bounded memory [default: exact, from the scores of all examples]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

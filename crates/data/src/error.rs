@@ -424,7 +424,7 @@ pub enum Error {
     },
     /// A first line that was taken for data and holds names.
     #[error(
-        "`{}` line 1, column `{column}`: `{found}` seems to be a name, but the line holds numbers and was taken for data: add `header=yes` to its options",
+        "`{}` line 1, column `{column}`: `{found}` seems to be a name, but the line holds numbers and was taken for data: add `header=yes` to its options, or `header=no` if it is data",
         path.display()
     )]
     NumbersInHeader {

@@ -81,7 +81,7 @@ pub use idx::{IdxData, IdxFile};
 pub use inspect::{ColumnSummary, Summary, inspect};
 pub use loader::{Epoch, Loader, LoaderOptions, Share, check_by_length};
 pub use normaliser::{Normaliser, NormaliserKind};
-pub use open::{OpenOptions, PartitionSource, cells, image_files, open, reads};
+pub use open::{OpenOptions, PartitionSource, cells, image_files, open, reads, takes_some};
 pub use partitions::{HeldPartition, PartitionNote, PartitionNotes, Partitions, Statistics, describe};
 #[cfg(feature = "shards")]
 pub use shards::ParquetWriter;
@@ -91,6 +91,6 @@ pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};
 pub use suggestion::Suggestion;
 pub use table::{
-    Cells, Column, ColumnKind, ColumnSurvey, Header, LabelType, Missing, Schema, SchemaTarget, TableOptions, Task,
-    Unknown, survey,
+    Cells, Column, ColumnKind, ColumnSurvey, Header, LabelType, Missing, Schema, SchemaTarget, SequenceColumns,
+    TableOptions, Task, Unknown, survey,
 };

@@ -203,6 +203,11 @@ pub fn cells(spec: &str, options: &OpenOptions) -> Result<Option<Cells>, Error> 
     Cells::open(&options.path(spec.rest)?, format, &spec.options).map(Some)
 }
 
+/// True if a specification takes some examples of a source, by `?examples=N`.
+pub fn takes_some(spec: &str) -> Result<bool, Error> {
+    Ok(Spec::parse(spec)?.take_sample()?.is_some())
+}
+
 /// The files of `images:` from their folder on, in the order of its examples and those that were left out; none for sources of another
 /// kind, or of which only some examples are taken.
 pub fn image_files(spec: &str, options: &OpenOptions) -> Result<Option<Vec<String>>, Error> {

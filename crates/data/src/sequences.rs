@@ -11,8 +11,8 @@ use crate::source::Notes;
 use crate::spec::{count, expect_name};
 use crate::table::{Cell, Decoder, Fitted, Format, Rows, Spread, fit, remark_on_classes, remark_on_held_out};
 use crate::{
-    Advice, Arrays, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget, Source,
-    TableOptions, TargetShape, classes,
+    Advice, Arrays, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget,
+    SequenceColumns, Source, TableOptions, TargetShape, classes,
 };
 
 /// The options of the specification.
@@ -57,7 +57,7 @@ const KEYS: [&str; 16] = [
 const OF_TABLES: [&str; 7] = ["columns", "drop", "categories", "missing", "unknown", "header", "delimiter"];
 
 impl Options {
-    fn read(options: &[(&str, String)]) -> Result<Self, Error> {
+    fn read(options: &[(&str, String)], known: Option<&SequenceColumns>) -> Result<Self, Error> {
         let list = |value: &str| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
         let of_table: Vec<(&str, String)> =
             options.iter().filter(|(key, _)| OF_TABLES.contains(key)).cloned().collect();
@@ -92,6 +92,18 @@ impl Options {
                 of_table if OF_TABLES.contains(&of_table) => {}
                 other => expect_name("option of `sequences:`", other, &KEYS)?,
             }
+        }
+        if let Some(known) = known {
+            // A model knows how the rows that it was trained on became sequences.
+            if read.id.is_empty() {
+                read.id.clone_from(&known.id);
+            }
+            read.order = read.order.or_else(|| known.order.clone());
+            if read.label.is_empty() {
+                read.label.clone_from(&known.label);
+            }
+            (read.each_step, read.is_regression) = (known.each_step, known.is_regression);
+            (read.steps, read.states_task) = (Some(known.steps), true);
         }
         if read.id.is_empty() {
             let expected = "the column whose value the steps of a sequence share, as in `?id=patient`".into();
@@ -177,7 +189,8 @@ pub(crate) fn open(
     options: &[(&str, String)],
     open_options: &OpenOptions,
 ) -> Result<Arc<dyn Source>, Error> {
-    let options = Options::read(options)?;
+    let known = open_options.schema.as_ref().and_then(|schema| schema.sequence.as_ref());
+    let options = Options::read(options, known)?;
     let rows = Rows::open(path, &options.table)?;
     let origin = Origin { rows, options, trained: open_options.schema.clone(), wants_targets: open_options.targets };
     Ok(Arc::new(origin.read(None)?))
@@ -258,6 +271,16 @@ impl Origin {
         if longest > steps {
             let expected = format!("at least {longest}, the steps of its longest sequence");
             return Err(Error::BadSetting { setting: "steps", expected, found: steps.to_string() });
+        }
+        if known.is_none() {
+            schema.sequence = Some(SequenceColumns {
+                id: options.id.clone(),
+                order: options.order.clone(),
+                label: options.label.clone(),
+                steps,
+                each_step: options.each_step,
+                is_regression: options.is_regression,
+            });
         }
         let is_learned = |at: usize| learned.is_none_or(|(learned, _)| learned[at]);
         let (targets, shape, target) = match wants_targets {

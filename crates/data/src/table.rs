@@ -32,7 +32,7 @@ pub(crate) use fit::{Fitted, fit};
 pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
-pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget};
+pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget, SequenceColumns};
 pub use survey::{ColumnSurvey, survey};
 
 /// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
@@ -159,6 +159,12 @@ impl Cells {
     /// The places of these columns.
     pub fn places(&self, names: &[String]) -> Result<Vec<usize>, Error> {
         names.iter().map(|name| self.rows.column(name)).collect()
+    }
+
+    /// Fails if the first line was taken for data although it holds numbers and the name of this column.
+    fn expect_header(&self, at: usize) -> Result<(), Error> {
+        let is_text = self.rows.guessed.get(at).is_some_and(|cell| matches!(Cell::of(cell), Cell::Text(_)));
+        if is_text { Err(self.rows.numbers_in_header(at)) } else { Ok(()) }
     }
 
     /// Some cells of the next row; nothing behind the last one.

@@ -29,9 +29,9 @@ pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
         .into());
     };
     let label = label_of(&columns, label.as_deref(), data)?;
-    let name = Path::new(data).file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned());
-    let output = output.clone().unwrap_or_else(|| format!("{name}.toml").into());
     let table = spec.split_once(':').map_or(spec.as_str(), |(_, path)| path).split('?').next().unwrap_or_default();
+    let name = Path::new(table).file_stem().map_or("job".into(), |name| name.to_string_lossy().into_owned());
+    let output = output.clone().unwrap_or_else(|| format!("{name}.toml").into());
     if same_file::is_same_file(table, &output).unwrap_or(false) {
         let message = format!("`--output {}` is the table that is read: choose another name", output.display());
         return Err(Misuse(message).into());
@@ -96,7 +96,7 @@ fn column_of(columns: &[ColumnSurvey], at: usize) -> String {
     let name = &columns[at].name;
     match name.contains(',') {
         true => at.to_string(),
-        false => name.replace('%', "%25").replace('&', "%26"),
+        false => name.replace('%', "%25").replace('&', "%26").replace('?', "%3F"),
     }
 }
 
@@ -104,6 +104,11 @@ fn column_of(columns: &[ColumnSurvey], at: usize) -> String {
 fn is_element(spec: &str, name: &str) -> bool {
     let place = name.rsplit_once('.').map(|(_, place)| place);
     spec.starts_with("jsonl:") && place.is_some_and(|place| place.parse::<usize>().is_ok())
+}
+
+/// A name within a comment, on one line.
+fn in_comment(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// The job file, with a comment for each guess.
@@ -142,18 +147,19 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         let warning = column.warning().or_else(|| is_key.then(|| "is another number in every row, as keys are".into()));
         if let Some(warning) = warning {
             dropped.push(&column.name);
-            writeln!(comments, "# `{}` {warning}: left out.", column.name)?;
+            writeln!(comments, "# `{}` {}: left out.", in_comment(&column.name), in_comment(&warning))?;
         }
     }
     for column in features().filter(|column| column.is_date() && !dropped.contains(&column.name.as_str())) {
-        writeln!(comments, "# `{}` holds dates: they are read as days since 1970-01-01.", column.name)?;
+        writeln!(comments, "# `{}` holds dates: they are read as days since 1970-01-01.", in_comment(&column.name))?;
     }
     if dropped.len() == columns.len() - 1 {
-        return Err(Misuse("no column is left that a network could learn from: write a job file by hand".into()).into());
+        let why = comments.trim_end().replace("# ", "").replace(": left out.\n", ", ").replace(": left out.", "");
+        return Err(Misuse(format!("no column is left that a network could learn from: {why}")).into());
     }
     let lacks = |column: &&ColumnSurvey| column.missing > 0 && !dropped.contains(&column.name.as_str());
     let lacking: Vec<String> =
-        features().filter(lacks).map(|column| format!("`{}` ({})", column.name, column.missing)).collect();
+        features().filter(lacks).map(|column| format!("`{}` ({})", in_comment(&column.name), column.missing)).collect();
     let between = if spec.contains('?') { '&' } else { '?' };
     let mut source = format!("{spec}{between}label={}", column_of(columns, label));
     if !is_classes {
@@ -202,7 +208,7 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
          {{ output = {{ units = \"auto\" }} }},  # {}\n]\n\n[train]\nepochs = {epochs}\n\
          # The epoch with the least loss on the held-out rows is kept: its figures on them are a little too good.\n\
          early_stopping = {{ patience = {} }}\n",
-        target.name,
+        in_comment(&target.name),
         toml::Value::String(source),
         if is_classes { "softmax over the classes" } else { "a number, without an activation" },
         (epochs / 8).max(4),

@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use paceline::data::{Cells, LeftOut, OpenOptions, cells, image_files, open, reads};
+use paceline::data::{Cells, LeftOut, OpenOptions, cells, image_files, open, reads, takes_some};
 use paceline::train::{ClassEnd, SavedModel};
 
 use super::helping::{Led, expect_no_helper, help, lead};
@@ -39,6 +39,10 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         bail!("expected a model, `--data` and `--output`")
     };
     let format = Format::of(output)?;
+    if *ids && takes_some(data)? {
+        let message = format!("`--ids` counts the rows of the whole data: leave `examples=` out of `{data}`");
+        return Err(Misuse(message).into());
+    }
     if same_file::is_same_file(output, model).unwrap_or(false) {
         let message = format!("`--output {}` is the model that is read: choose another name", output.display());
         return Err(Misuse(message).into());

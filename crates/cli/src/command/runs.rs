@@ -85,9 +85,22 @@ pub(crate) fn run(arguments: &arguments::Runs) -> Result<Exit> {
     if let Some(by) = sort {
         sort_by(&mut runs, by)?;
     }
+    if svg.is_some() && svg == html {
+        return Err(Misuse("`--svg` and `--html` name the same file: choose another for one of them".into()).into());
+    }
     for (option, path, kind) in [("--svg", svg, Kind::Svg), ("--html", html, Kind::Html)] {
         let Some(path) = path else { continue };
-        let own = [MODEL, CHECKPOINT, TRIALS, FOLDS, "epochs.csv", "log.jsonl", "best.safetensors"];
+        let own = [
+            MODEL,
+            CHECKPOINT,
+            TRIALS,
+            FOLDS,
+            "epochs.csv",
+            "log.jsonl",
+            "curves.svg",
+            "confusion.svg",
+            "best.safetensors",
+        ];
         let folder = path.parent().unwrap_or(Path::new("."));
         if path.exists() && own.iter().any(|name| path.ends_with(name)) && read(folder)?.is_some() {
             let message = format!("`{option} {}` is a file of a run: choose another name", path.display());

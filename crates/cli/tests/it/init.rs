@@ -72,3 +72,20 @@ fn names_with_commas_and_lists_of_json_become_jobs_that_train() {
     run(at, &["init", "l.jsonl"]).done();
     run(at, &["train", "l.toml", "--epochs", "1"]).done();
 }
+
+#[test]
+fn odd_names_in_a_header_become_jobs_that_train() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |row: usize| format!("{row},{},7,{}\n", row % 5, ["yes", "no"][row % 2]);
+    let rows: String = (0..60).map(row).collect();
+    std::fs::write(
+        folder.path().join("odd.csv"),
+        format!("\"income\n(EUR)\",a?b&c=1,\"same\n[train]\",churned?\n{rows}"),
+    )
+    .expect("written");
+    run(folder.path(), &["init", "csv:odd.csv", "--label", "churned?"]).done();
+    run(folder.path(), &["train", "odd.toml", "--epochs", "1", "--events", "none"]).done();
+    std::fs::write(folder.path().join("empty.csv"), format!("a,label\n{}", "7,x\n7,y\n".repeat(9))).expect("written");
+    run(folder.path(), &["init", "empty.csv"])
+        .refused(2, &["no column is left that a network could learn from: `a` has one value only"]);
+}

@@ -176,5 +176,10 @@ fn a_run_becomes_one_page_that_needs_nothing_else() {
     fs::write(folder.path().join("mine.html"), "<!doctype html>mine").expect("written");
     run(folder.path(), &["runs", "runs/shop", "--html", "mine.html"])
         .refused(2, &["`--html mine.html`", "--overwrite"]);
+    run(folder.path(), &["runs", "--html", "one", "--svg", "one"]).refused(2, &["name the same file"]);
+    run(folder.path(), &["runs", "--svg", "runs/shop/curves.svg"]).refused(2, &["is a file of a run"]);
+    let some =
+        ["predict", "runs/shop/model.safetensors", "--data", "csv:shop.csv?examples=3", "--output", "-", "--ids"];
+    run(folder.path(), &some).refused(2, &["`--ids` counts the rows of the whole data"]);
     run(folder.path(), &["runs", "--sort", "acurracy"]).refused(2, &["did you mean `accuracy`?"]);
 }

@@ -305,7 +305,8 @@ fn run_phase(
     let record = Record::new(options.record.as_deref())?;
     let make = |host: &mut dyn MasterHost| MasterLoop::new(setup, board, host);
     let identity = identity.as_ref().map(|authority| Issuing { authority, lifetime: options.certificate });
-    let outcome = drive(make, transport, &inbox, coordination, identity, disk, record, showing, &operators, stop, tell)?;
+    let outcome =
+        drive(make, transport, &inbox, coordination, identity, disk, record, showing, &operators, stop, tell)?;
     if let (Some(scores), Some(journal)) = (&outcome.scores, &mut journal) {
         journal.conclude(scores);
     }

@@ -95,10 +95,16 @@ impl Decoder {
                 Target::Classes { field, indices: numbered(names) }
             }
             SchemaTarget::Values { columns, shifts } => {
-                let names = if label.is_empty() { columns } else { label };
-                if names.len() != columns.len() {
-                    let expected = format!("{} columns, as in training", columns.len());
-                    return Err(Error::BadSetting { setting: "label", expected, found: label.join(",") });
+                // Several labels are those of the model, in its order, whatever the order of the specification is.
+                let is_known = label.len() == columns.len() && label.iter().all(|name| columns.contains(name));
+                let names = if label.is_empty() || is_known { columns } else { label };
+                if names.len() != columns.len() || names.len() > 1 && names != columns {
+                    let expected = format!("`{}`, as in training", columns.join(","));
+                    return Err(Error::BadSetting {
+                        setting: "label",
+                        expected,
+                        found: format!("`{}`", label.join(",")),
+                    });
                 }
                 let shifts = shifts.iter().copied().chain(std::iter::repeat(0.0));
                 let classes = schema.target_classes.iter().map(|names| numbered(names));

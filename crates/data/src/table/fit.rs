@@ -46,6 +46,8 @@ struct Gathered {
     numeric_texts: u64,
     /// Where the first text stands: the culprit, if the column turns out to hold numbers.
     first_text: Option<(Position, String)>,
+    /// How often that text occurs.
+    first_repeats: u64,
 }
 
 impl Gathered {
@@ -64,9 +66,8 @@ impl Gathered {
                     self.days.add(day);
                 }
                 self.numeric_texts += u64::from(looks_like_a_number(text));
-                if self.first_text.is_none() {
-                    self.first_text = Some((position(), text.to_owned()));
-                }
+                let (_, first) = self.first_text.get_or_insert_with(|| (position(), text.to_owned()));
+                self.first_repeats += u64::from(first == text);
             }
         }
         if let Some(names) = &mut self.names
@@ -128,7 +129,10 @@ pub(crate) fn fit(
     for (field, gathered) in used.iter().zip(&gathered).filter(|_| !rows.guessed.is_empty()) {
         // One text on top of a column of numbers is its name.
         let is_on_top = gathered.first_text.as_ref().is_some_and(|(position, _)| position.record() == 0);
-        if gathered.texts == 1 && gathered.numbers > 1 && is_on_top {
+        // So is a text that comes once, on top of texts that come again and again.
+        let distinct = gathered.names.as_ref().map_or(u64::MAX, |names| names.len() as u64);
+        let is_alone = gathered.first_repeats == 1 && gathered.texts >= 10 && 2 * distinct <= gathered.texts;
+        if is_on_top && (gathered.texts == 1 && gathered.numbers > 1 || is_alone) {
             return Err(rows.numbers_in_header(*field));
         }
     }
@@ -218,6 +222,7 @@ pub(crate) fn fit(
         unknown: options.unknown.unwrap_or_default(),
         labels: label_type,
         target_classes,
+        sequence: None,
     };
     Ok(Fitted { schema, rows: count, starts, notes, groups: groups.map(|groups| groups.numbers) })
 }

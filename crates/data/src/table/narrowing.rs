@@ -41,6 +41,10 @@ impl Extent {
     /// What to subtract before rounding: the middle, if rounding first would blur the column; else nothing.
     fn shift(&self) -> f64 {
         let range = self.most - self.least;
+        // One number in all rows, which 32 bits would make another.
+        if range == 0.0 && self.least.abs() >= f64::from(1 << 24) {
+            return self.least;
+        }
         if range > 0.0 && self.blur > BLURRED * range { self.least + range / 2.0 } else { 0.0 }
     }
 

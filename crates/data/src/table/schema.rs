@@ -26,6 +26,27 @@ pub struct Schema {
     /// places here; none for a column of numbers. Empty where no column has texts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_classes: Vec<Vec<String>>,
+    /// The columns that make sequences of rows, for `sequences:`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<SequenceColumns>,
+}
+
+/// How rows became sequences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceColumns {
+    /// The column whose value the steps of a sequence share.
+    pub id: String,
+    /// The column that steps are sorted by; none: they come in the order of the file.
+    pub order: Option<String>,
+    /// The label columns.
+    pub label: Vec<String>,
+    /// The steps of an example.
+    pub steps: usize,
+    /// True if every step has a label.
+    pub each_step: bool,
+    /// True if labels are numbers to predict.
+    pub is_regression: bool,
 }
 
 /// The type of class labels, so that a program gets back the values that it trained with.

@@ -89,6 +89,8 @@ impl ColumnSurvey {
 /// The columns of `csv:` or `jsonl:`; none for other sources.
 pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurvey>>, Error> {
     let Some(mut cells) = cells(spec, options)? else { return Ok(None) };
+    // Texts that stand on top of a column, and how often they occur.
+    let mut first: Vec<(String, u64)> = vec![Default::default(); Cells::names(&cells).len()];
     let mut columns: Vec<(ColumnSurvey, BTreeSet<String>, f64)> = Cells::names(&cells)
         .iter()
         .map(|name| {
@@ -98,7 +100,11 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
         .collect();
     let places: Vec<usize> = (0..columns.len()).collect();
     while let Some(row) = cells.next_row(&places)? {
-        for ((column, distinct, sum), text) in columns.iter_mut().zip(row) {
+        for (((column, distinct, sum), (on_top, repeats)), text) in columns.iter_mut().zip(&mut first).zip(row) {
+            if column.rows() == 0 {
+                on_top.clone_from(&text);
+            }
+            *repeats += u64::from(*on_top == text);
             match Cell::of(&text) {
                 Cell::Missing => {
                     column.missing += 1;
@@ -123,6 +129,13 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
             if distinct.len() < MOST_DISTINCT {
                 distinct.insert(text);
             }
+        }
+    }
+    for (at, ((column, distinct, _), (_, repeats))) in columns.iter().zip(&first).enumerate() {
+        let is_number = column.texts == 1 && column.numbers > 1;
+        let is_alone = column.texts >= 10 && 2 * distinct.len() as u64 <= column.texts;
+        if *repeats == 1 && (is_number || is_alone) {
+            cells.expect_header(at)?;
         }
     }
     let finish = |(column, distinct, sum): (ColumnSurvey, BTreeSet<String>, f64)| {

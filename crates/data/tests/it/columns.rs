@@ -265,3 +265,67 @@ fn files_of_images_are_named_in_the_order_of_the_examples() {
     assert_eq!(all(&*examples).targets, Targets::Classes(classes), "{names:?}");
     assert_eq!(image_files("digits:", &in_folder(folder.path())).expect("read"), None);
 }
+
+#[test]
+fn a_name_on_top_of_texts_that_come_again_is_a_header_whatever_stands_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let row = |row: usize| format!("{},{}.5,{}.25,{}\n", ["DE", "FR"][row % 2], row, row, ["yes", "no"][row / 2 % 2]);
+    let rows: String = (0..40).map(row).collect();
+    write(at, "years.csv", &format!("country,2019,2020,grew\n{rows}"));
+    let error = open("csv:years.csv?label=-1", &in_folder(at)).err().expect("refused").to_string();
+    assert!(
+        error.contains("`country` seems to be a name")
+            && error.contains("`header=yes`")
+            && error.contains("`header=no`"),
+        "{error}"
+    );
+    assert!(survey("csv:years.csv", &in_folder(at)).is_err(), "`init` says so, too");
+    assert_eq!(opened(at, "csv:years.csv?label=grew&header=yes").examples(), 40);
+    assert_eq!(opened(at, "csv:years.csv?label=3&header=no").examples(), 41);
+    // Without a header the texts of the first line come again.
+    write(at, "plain.csv", &rows);
+    assert_eq!(opened(at, "csv:plain.csv?label=3").examples(), 40);
+}
+
+#[test]
+fn several_labels_are_matched_by_name_and_others_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let row = |row: usize| format!("{row},{},{}\n", ["yes", "no"][row % 2], ["yes", "no"][row / 2 % 2]);
+    write(at, "t.csv", &format!("x,sick,rich\n{}", (0..8).map(row).collect::<String>()));
+    let source = opened(at, "csv:t.csv?label=sick,rich");
+    let options = OpenOptions { schema: source.schema().cloned(), ..in_folder(at) };
+    let turned = open("csv:t.csv?label=rich,sick", &options).expect("the same labels");
+    assert_eq!(all(&*turned).targets, all(&*source).targets);
+    let error = open("csv:t.csv?label=rich,x", &options).err().expect("refused").to_string();
+    assert!(error.contains("expected `sick,rich`, as in training, found `rich,x`"), "{error}");
+}
+
+#[test]
+fn a_target_that_never_changes_keeps_its_last_digit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write(at, "t.csv", &format!("x,y\n{}", (0..20).map(|row| format!("{row},1700000001\n")).collect::<String>()));
+    let source = opened(at, "csv:t.csv?label=y&task=regression");
+    let Targets::Values { values, .. } = all(&*source).targets else { panic!("numbers") };
+    let shift = source.schema().expect("a schema").target_shifts()[0];
+    assert!(values.iter().all(|value| f64::from(*value) + shift == 1_700_000_001.0), "{values:?} {shift}");
+}
+
+#[test]
+fn a_model_of_sequences_knows_how_rows_become_sequences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write(at, "t.csv", "id,at,x,kind\np,3,30,a\np,1,10,b\nq,1,1,b\np,2,20,b\nq,2,2,b\n");
+    write(at, "short.csv", "x,id,kind,at\n20,r,b,2\n10,r,a,1\n");
+    let source = opened(at, "sequences:t.csv?id=id&order=at&label=kind");
+    let options = OpenOptions { schema: source.schema().cloned(), ..in_folder(at) };
+    let again = open("sequences:t.csv", &options).expect("the model knows the rest");
+    assert_eq!((all(&*again).targets, &again.shape().features), (all(&*source).targets, &source.shape().features));
+    assert_eq!(all(&*again).features[..3], [10.0, 20.0, 30.0]);
+    let short = open("sequences:short.csv", &options).expect("fewer steps");
+    let batch = all(&*short);
+    assert_eq!((&short.shape().features[..], &batch.features[..2]), (&[3, 1][..], &[10.0, 20.0][..]));
+    assert!(batch.features[2].is_nan() && batch.targets == Targets::Classes(vec![1]));
+}
