@@ -67,7 +67,7 @@ def test_a_run_goes_on_from_the_model_of_another_and_tells_where_its_time_went(e
     assert str(statistics).splitlines()[0].split()[:2] == ["worker", "steps"]
     statistics.save("statistics.html")
     assert "<svg" in open("statistics.html").read() and "<svg" in statistics._repr_html_()
-    with pytest.raises(pl.Error, match="into another range"):
+    with pytest.raises(pl.Error, match="the normaliser of the model to begin with differs"):
         other = pl.Trainer(small(), epochs=1, normaliser="standardise", start=first)
         pl.Master(other, train, test, output="other").wait()
 
