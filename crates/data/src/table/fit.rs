@@ -126,7 +126,9 @@ pub(crate) fn fit(
     let (gathered, count, starts) = gather(rows, &used, (missing, learned), block_rows, &mut left_out, &mut groups)?;
     let mut notes = left_out.notes(rows, count);
     notes.remarks.extend(rows.remark());
-    for (field, gathered) in used.iter().zip(&gathered).filter(|_| !rows.guessed.is_empty()) {
+    // All rows decide this, so that it does not depend on which of them are learned from.
+    let may_be_header = learned.is_none() && !rows.guessed.is_empty();
+    for (field, gathered) in used.iter().zip(&gathered).filter(|_| may_be_header) {
         // One text on top of a column of numbers is its name.
         let is_on_top = gathered.first_text.as_ref().is_some_and(|(position, _)| position.record() == 0);
         // So is a text that comes once, on top of texts that come again and again.

@@ -329,3 +329,17 @@ fn a_model_of_sequences_knows_how_rows_become_sequences() {
     assert_eq!((&short.shape().features[..], &batch.features[..2]), (&[3, 1][..], &[10.0, 20.0][..]));
     assert!(batch.features[2].is_nan() && batch.targets == Targets::Classes(vec![1]));
 }
+
+#[test]
+fn a_text_of_the_first_row_that_comes_once_among_the_learned_rows_is_no_header() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |row: usize| {
+        format!("{},{row},{}\n", if row.is_multiple_of(39) { "rare" } else { "usual" }, ["yes", "no"][row % 2])
+    };
+    write(folder.path(), "t.csv", &(0..40).map(row).collect::<String>());
+    let source = opened(folder.path(), "csv:t.csv?label=2");
+    for seed in 0..20 {
+        let split = Division::by_chance(source.clone(), seed).split(0.6);
+        assert!(split.is_ok(), "seed {seed}: {:?}", split.err());
+    }
+}
