@@ -37,7 +37,7 @@ struct Images {
 
 /// Opens a folder with the options of its specification.
 pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions) -> Result<Arc<dyn Source>, Error> {
-    let asked = ImageOptions::parse(pairs)?;
+    let asked = ImageOptions::parse(pairs, options.schema.as_ref().and_then(|schema| schema.image.as_ref()))?;
     let Listing { mut files, mut classes, names, remark } = Listing::of(path, options)?;
     let size = asked.size.or_else(|| files.iter().find_map(|file| decoding::size(file).ok()));
     let layout = Layout { size: size.unwrap_or((1, 1)), channels: asked.channels, fit: asked.fit };
@@ -69,10 +69,8 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
             "{count} of the {of} images of `{folder}` cannot be read and are left out (`unreadable=skip`): {listed}"
         ));
         let lost: Vec<usize> = failures.iter().map(|(at, _)| *at).collect();
-        if !options.targets {
-            let told = failures.iter().map(|(at, failure)| LeftOut { row: *at as u64, reason: failure.to_string() });
-            notes.left_out = told.collect();
-        }
+        let left_out = failures.iter().map(|(at, failure)| LeftOut { row: *at as u64, reason: failure.to_string() });
+        notes.left_out = left_out.collect();
         keep_others(&lost, &mut files, 1);
         keep_others(&lost, &mut classes, 1);
         pixels.iter_mut().for_each(|pixels| keep_others(&lost, pixels, width));
@@ -84,7 +82,10 @@ pub(crate) fn open(path: &Path, pairs: &[(&str, String)], options: &OpenOptions)
         true => (Targets::Classes(classes), TargetShape::Classes { names: names.clone() }),
         false => (Targets::None, TargetShape::None),
     };
-    let schema = if options.targets { Some(Schema::of_classes(names)) } else { options.schema.clone() };
+    let schema = match options.targets {
+        true => Some(Schema { image: Some(asked.form()), ..Schema::of_classes(names) }),
+        false => options.schema.clone(),
+    };
     let (wide, high) = layout.size;
     let shape = ExampleShape { features: vec![high as usize, wide as usize, layout.channels], targets: shape };
     Ok(Arc::new(Images { shape, layout, files, pixels, targets, schema, notes }))

@@ -91,6 +91,6 @@ pub use stream::{Example, ExampleTarget, Stream};
 pub use subset::{Subset, split};
 pub use suggestion::Suggestion;
 pub use table::{
-    Cells, Column, ColumnKind, ColumnSurvey, Header, LabelType, Missing, Schema, SchemaTarget, SequenceColumns,
-    TableOptions, Task, Unknown, survey,
+    Cells, Column, ColumnKind, ColumnSurvey, Header, ImageForm, LabelType, Missing, Schema, SchemaTarget,
+    SequenceColumns, TableOptions, Task, Unknown, survey,
 };

@@ -102,14 +102,37 @@ impl Options {
             if read.label.is_empty() {
                 read.label.clone_from(&known.label);
             }
+            read.expect_agreement(known, options.iter().any(|(key, _)| *key == "each"))?;
             (read.each_step, read.is_regression) = (known.each_step, known.is_regression);
             (read.steps, read.states_task) = (Some(known.steps), true);
         }
         if read.id.is_empty() {
-            let expected = "the column whose value the steps of a sequence share, as in `?id=patient`".into();
-            return Err(Error::BadSetting { setting: "id", expected, found: "not set".into() });
+            let message = "is missing: name the column whose value the steps of a sequence share, as in `?id=patient`";
+            return Err(Error::Unsuitable { setting: "id", message: message.into() });
         }
         Ok(read)
+    }
+
+    /// Fails if an option says something else than the trained model; `states_each`: `each` is stated.
+    fn expect_agreement(&self, known: &SequenceColumns, states_each: bool) -> Result<(), Error> {
+        let unsuitable = |setting, message| Err(Error::Unsuitable { setting, message });
+        let each = |is_step| if is_step { "step" } else { "sequence" };
+        let task = |is_regression| if is_regression { "regression" } else { "classes" };
+        match self.steps {
+            Some(steps) if steps != known.steps => {
+                let message = format!("is {steps}, and the model was trained on {} steps: leave it out", known.steps);
+                unsuitable("steps", message)
+            }
+            _ if states_each && self.each_step != known.each_step => {
+                let (asked, trained) = (each(self.each_step), each(known.each_step));
+                unsuitable("each", format!("is `{asked}`, and the model was trained with `{trained}`: leave it out"))
+            }
+            _ if self.states_task && self.is_regression != known.is_regression => {
+                let (asked, trained) = (task(self.is_regression), task(known.is_regression));
+                unsuitable("task", format!("is `{asked}`, and the model was trained with `{trained}`: leave it out"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -213,6 +236,7 @@ impl Origin {
         let known = trained.as_ref().filter(|schema| !schema.columns.is_empty());
         let (mut schema, mut notes) = match known {
             Some(schema) => {
+                options.table.expect_agreement(schema, &rows)?;
                 let mut schema = Schema { target: SchemaTarget::None, ..schema.clone() };
                 schema.missing = options.table.missing.unwrap_or(schema.missing);
                 schema.unknown = options.table.unknown.unwrap_or(schema.unknown);

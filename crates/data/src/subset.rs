@@ -4,7 +4,7 @@ use paceline_model::Batch;
 
 use crate::shuffle::Permutation;
 use crate::source::check_indices;
-use crate::{Division, Error, ExampleShape, NormaliserKind, Order, Schema, Source};
+use crate::{Division, Error, ExampleShape, LeftOut, NormaliserKind, Order, Schema, Source};
 
 /// A view of some examples of a source. Batches carry the indices of the underlying source.
 pub struct Subset {
@@ -93,6 +93,10 @@ impl Source for Subset {
 
     fn remarks(&self) -> &[String] {
         self.source.remarks()
+    }
+
+    fn left_out(&self) -> &[LeftOut] {
+        self.source.left_out()
     }
 
     fn groups(&self) -> Option<Vec<u32>> {

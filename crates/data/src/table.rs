@@ -12,6 +12,7 @@ use paceline_model::Batch;
 use crate::source::Notes;
 use crate::{Arrays, Error, ExampleShape, LeftOut, NormaliserKind, OpenOptions, Order, Source};
 
+mod agreement;
 mod blocks;
 mod dates;
 mod decoder;
@@ -32,7 +33,7 @@ pub(crate) use fit::{Fitted, fit};
 pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
-pub use schema::{Column, ColumnKind, LabelType, Schema, SchemaTarget, SequenceColumns};
+pub use schema::{Column, ColumnKind, ImageForm, LabelType, Schema, SchemaTarget, SequenceColumns};
 pub use survey::{ColumnSurvey, survey};
 
 /// Rows in a block, unless they are so wide that a block would pass [`BLOCK_BYTES`].
@@ -204,12 +205,13 @@ fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOpt
             Origin { rows, options: table, wants_targets: options.targets }.scan(None)
         }
         Some(trained) => {
+            table.expect_agreement(trained, &rows)?;
             let mut schema = trained.clone();
             schema.missing = table.missing.unwrap_or(schema.missing);
             schema.unknown = table.unknown.unwrap_or(schema.unknown);
             schema.weight = table.weight.or(schema.weight);
             let decoder = Decoder::new(&schema, &rows, &table.label, options.targets)?;
-            let mut dropped = Dropped::new(!options.targets);
+            let mut dropped = Dropped::default();
             let mut groups = table.group.map(|name| rows.column(&name)).transpose()?.map(Groups::new);
             let block_rows = block_rows(&rows);
             let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped, &mut groups)?;

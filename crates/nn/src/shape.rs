@@ -93,6 +93,7 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Shape::Flat(1) => f.write_str("1 number"),
             Shape::Flat(n) => write!(f, "{n} numbers"),
             Shape::Image { height, width, channels } => write!(f, "an image of {height}×{width}×{channels}"),
             Shape::Volume { depth, height, width, channels } => {

@@ -159,7 +159,7 @@ fn shortest(value: f32) -> f64 {
 const AT_A_TIME: usize = 256;
 
 impl CrossValidation {
-    /// Writes the figures as `cross-validation.json`, and the predictions as `out-of-fold.csv`: of every example its number from 1, its fold,
+    /// Writes the figures as `cross-validation.json`, and the predictions as `out-of-fold.csv`: of every example its number from 1 in the whole data, its fold,
     /// its target, and the outputs of the model that has not seen it. `job` is the job that it is of.
     pub fn save(&self, job: &Job, options: &OpenOptions, folder: &Path) -> Result<(), Error> {
         let fail = |source| Error::Output { path: folder.to_owned(), source };
@@ -182,13 +182,18 @@ impl CrossValidation {
         let offsets = source.schema().map(|schema| schema.target_shifts().to_vec()).unwrap_or_default();
         writer.write_record(&header).map_err(unwritten)?;
         let mut batch = Batch::empty();
+        let mut left_out = source.left_out().iter().map(|left_out| left_out.row).peekable();
+        let mut before = 0;
         let examples = source.examples() as u64;
         for start in (0..examples).step_by(AT_A_TIME) {
             let places: Vec<u64> = (start..examples.min(start + AT_A_TIME as u64)).collect();
             source.read(&places, &mut batch)?;
             for (row, index) in batch.indices.iter().enumerate() {
+                while left_out.next_if(|row| *row <= index + before).is_some() {
+                    before += 1;
+                }
                 let Some((fold, outputs)) = self.told.rows.get(index) else { continue };
-                let mut cells = vec![(index + 1).to_string(), fold.to_string()];
+                let mut cells = vec![(index + before + 1).to_string(), fold.to_string()];
                 match (&batch.targets, targets) {
                     (Targets::Classes(classes), TargetShape::Classes { names }) => {
                         cells.push(names[classes[row] as usize].clone());

@@ -90,14 +90,16 @@ pub enum Error {
     },
     /// A run that does not fit the memory.
     #[error(
-        "the run needs at least {} GiB of memory, and {} GiB are available: make the network or the batch smaller, or try with `--force`",
-        gibibytes(*needed), gibibytes(*available)
+        "the run needs at least {} GiB of memory, and {} GiB are available: make the network or the batch smaller{}",
+        gibibytes(*needed), gibibytes(*available), if *can_force { ", or try with `--force`" } else { "" }
     )]
     NotEnoughMemory {
         /// Bytes that it needs.
         needed: u64,
         /// Bytes that there are.
         available: u64,
+        /// True if an option of the command makes it try all the same.
+        can_force: bool,
     },
     /// A file that a run reads, in the place of one that it would write.
     #[error("`{}` is read by this run, and would be written or removed by it: choose another folder with `--output`", path.display())]

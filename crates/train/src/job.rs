@@ -232,7 +232,7 @@ impl Job {
             if let Some((path, found)) = not_finite("", &table) {
                 let (section, key) = path.split_once('.').unwrap_or(("", &path));
                 let line = find_line(text, section, first_part(key)).or_else(|| find_line(text, "", section));
-                return Err(wrong(line, format!("`{path}`: expected a number, found {found}")));
+                return Err(wrong(line, format!("`{path}`: expected a finite number, found {found}")));
             }
             tree_of(table)
         };
@@ -565,7 +565,7 @@ fn lay_over(tree: &mut Value, setting: &str) -> Result<Option<String>, Error> {
     let value = match value.ok().and_then(|mut table| table.remove("value")) {
         Some(value) => {
             if let Some((_, found)) = not_finite("", &value) {
-                return Err(wrong(format!("expected a number, found {found}")));
+                return Err(wrong(format!("expected a finite number, found {found}")));
             }
             tree_of(value)
         }

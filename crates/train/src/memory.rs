@@ -24,7 +24,7 @@ impl Trainer {
 
     /// Fails if the run needs more memory than this process can have, unless its options try all the same.
     pub fn expect_memory(&self) -> Result<(), Error> {
-        if self.options.force { Ok(()) } else { expect(self.memory_needed() as u64) }
+        if self.options.force { Ok(()) } else { expect(self.memory_needed() as u64, true) }
     }
 
     /// Fails if one worker of a run on many machines needs more memory than this process can have, with so many slots: they share
@@ -33,14 +33,14 @@ impl Trainer {
         let of_slot =
             Engine::new(self.network.clone()).step_bytes(self.options.batch.min(self.train.examples()).max(1));
         let numbers = self.network.parameter_count().saturating_mul(2 + self.network.slots());
-        expect(numbers.saturating_mul(4).saturating_add(of_slot.saturating_mul(slots)) as u64)
+        expect(numbers.saturating_mul(4).saturating_add(of_slot.saturating_mul(slots)) as u64, false)
     }
 }
 
-/// Fails if so many bytes are more than this process can have.
-pub(crate) fn expect(needed: u64) -> Result<(), Error> {
+/// Fails if so many bytes are more than this process can have; `can_force`: an option makes the caller try all the same.
+pub(crate) fn expect(needed: u64, can_force: bool) -> Result<(), Error> {
     match available() {
-        Some(available) if needed > available => Err(Error::NotEnoughMemory { needed, available }),
+        Some(available) if needed > available => Err(Error::NotEnoughMemory { needed, available, can_force }),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use paceline::data::{ColumnSurvey, OpenOptions, survey};
+use paceline::data::{ColumnSurvey, Error, OpenOptions, survey};
+use paceline::train::counted;
 
 use super::open_options;
 use crate::arguments;
@@ -19,10 +20,16 @@ const STEPS: u64 = 3000;
 
 pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
     let arguments::Init { data, label, output, overwrite } = arguments;
-    let spec = specification(data)?;
+    let mut spec = specification(data)?;
     let options = open_options(&arguments::Cache { cache: None, offline: true }, true);
     let options = OpenOptions { targets: false, ..options };
-    let Some(columns) = survey(&spec, &options)? else {
+    let mut surveyed = survey(&spec, &options);
+    // Semicolons and tabs show in the first line.
+    if let (Err(Error::OtherDelimiter { option, .. }), false) = (&surveyed, spec.contains('?')) {
+        spec += &format!("?delimiter={option}");
+        surveyed = survey(&spec, &options);
+    }
+    let Some(columns) = surveyed? else {
         return Err(Misuse(format!(
             "`{data}` is no table: expected a file of comma-separated values or lines of JSON"
         ))
@@ -115,10 +122,18 @@ fn in_comment(name: &str) -> String {
 fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
     let target = &columns[label];
     let rows = target.rows();
-    if rows == 0 || target.distinct < 2 {
+    if rows == 0 {
         return Err(Misuse(format!(
-            "the column `{}` has {} different values: name the column to learn with `--label`",
-            target.name, target.distinct
+            "`{}` has no rows to learn from",
+            spec.split_once(':').map_or(spec, |(_, path)| path)
+        ))
+        .into());
+    }
+    if target.distinct < 2 {
+        return Err(Misuse(format!(
+            "the column `{}` has {}: name the column to learn with `--label`",
+            target.name,
+            counted(target.distinct as u64, "value")
         ))
         .into());
     }
@@ -177,7 +192,11 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
     }
     if target.missing > 0 {
         source += "&missing=drop";
-        writeln!(comments, "# {} rows lack the label: rows that lack a value are left out.", target.missing)?;
+        writeln!(
+            comments,
+            "# Rows that lack a value are left out: {} without a label.",
+            counted(target.missing, "row")
+        )?;
     } else if !lacking.is_empty() {
         source += "&missing=mean";
         let what = "# A missing number becomes the mean of its column, a missing text none of the categories";

@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     }
     let source = open(data, &options)?;
     let examples = source.examples();
-    let left_out = source.left_out().to_vec();
+    // Of a sample, only the rows that were drawn are written.
+    let left_out = if takes_some(data)? { Vec::new() } else { source.left_out().to_vec() };
     let kept = keep_columns.as_ref().map(|names| Kept::open(data, &options, names)).transpose()?;
     let said = Said::of(&model, *threshold);
     if let (Some(threshold), false) = (threshold, said.classes && said.names.len() == 2) {
@@ -79,6 +80,8 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
     }
     let bytes = helping.listen.as_ref().map(|_| model.file.to_bytes());
     let inference = inference(model.file, workers)?;
+    // Before the names of columns are written.
+    inference.expect_inputs(&*source)?;
     let batch = *batch as usize;
     let write = |out: &mut (dyn Write + Send)| {
         let mut sheet = Sheet::new(format, out, count, &text, &numbers, is_wide)?;
@@ -101,7 +104,10 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
                 |error: &anyhow::Error| io_error(error).is_some_and(|error| error.kind() == ErrorKind::BrokenPipe);
             match written {
                 Err(error) if is_closed(&error) => return Ok(DONE),
-                written => written.context("cannot write to standard output")?,
+                Err(error) if io_error(&error).is_some() => {
+                    return Err(error.context("cannot write to standard output"));
+                }
+                written => written?,
             }
         }
         false => {

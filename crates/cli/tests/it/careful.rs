@@ -144,8 +144,8 @@ fn other_examples_are_not_gone_on_with() {
 fn settings_that_make_no_sense_are_refused_with_their_range() {
     let folder = folder("", "{ units = 2 }");
     for (setting, parts) in [
-        ("network.updater={ adam = { learning_rate = nan } }", &["expected a number, found NaN"][..]),
-        ("network.l2=inf", &["expected a number, found inf"]),
+        ("network.updater={ adam = { learning_rate = nan } }", &["expected a finite number, found NaN"][..]),
+        ("network.l2=inf", &["expected a finite number, found inf"]),
         ("network.updater={ adam = { learning_rate = -0.1 } }", &["`learning_rate` must be 0 or more"]),
         ("network.updater={ adam = { beta1 = 1.5 } }", &["`beta1` must be 0 or more and less than 1, found 1.5"]),
         (

@@ -134,6 +134,26 @@ fn every_example_is_judged_once_by_a_model_that_has_not_seen_it() {
 }
 
 #[test]
+fn rows_out_of_folds_are_numbered_in_the_whole_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    garden(folder.path());
+    let text = fs::read_to_string(folder.path().join("garden.csv")).expect("a table");
+    let columns = text.lines().next().expect("a header").split(',').count();
+    let hole = ",".repeat(columns - 1);
+    // Rows that lack every value: the second, and the two last.
+    let (header, rows) = text.split_once('\n').expect("rows");
+    let (first, others) = rows.split_once('\n').expect("rows");
+    fs::write(folder.path().join("holes.csv"), format!("{header}\n{first}\n{hole}\n{others}{hole}\n{hole}\n"))
+        .expect("written");
+    let source = "data.train=csv:holes.csv?label=kind&drop=garden&missing=drop";
+    run(folder.path(), &["train", "garden.toml", "--cv", "2", "--output", "cv", "--events", "none", "--set", source])
+        .done();
+    let numbers = column(&folder.path().join("cv/out-of-fold.csv"), "example");
+    let expected: Vec<String> = (1..=91).filter(|row| *row != 2).map(|row: u32| row.to_string()).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
 fn gardens_stay_together_in_folds_and_shares() {
     let folder = tempfile::tempdir().expect("a folder");
     garden(folder.path());

@@ -13,6 +13,7 @@ const COMMANDS: &[&[&str]] = &[
     &["init", "flowers.csv", "--output", "flowers.csv"],
     &["init", "flowers.csv", "--output", "mine.toml"],
     &["init", "gone.csv"],
+    &["init", "header.csv"],
     &["train", "gone.toml"],
     &["train", "mine.toml"],
     &["train", "--set", "train.epoch=3"],
@@ -20,7 +21,9 @@ const COMMANDS: &[&[&str]] = &[
     &["train", "--set", "train.epochs=many"],
     &["train", "--set", "network.layers.9.dense.units=3"],
     &["train", "--set", "network.learning_rate=\"0.1\""],
+    &["train", "--set", "network.learning_rate=nan"],
     &["train", "--set", "data.train=\"flowers.csv\""],
+    &["train", "--set", "data.train=\"sequences:flowers.csv\""],
     &["train", "--set", "data.train=\"csv:flowers.csv?lable=kind\""],
     &["train", "--set", "data.train=\"csv:flowers.csv?label=kidn\""],
     &["train", "--set", "data.batch=0"],
@@ -51,6 +54,7 @@ const COMMANDS: &[&[&str]] = &[
     &["predict", "run/model.safetensors", "--data", "digits:test", "--output", "run/model.safetensors"],
     &["predict", "run/model.safetensors", "--data", "digits:test", "--output", "-", "--keep-columns"],
     &["predict", "run/model.safetensors", "--data", "digits:test", "--output", "gone/said.csv"],
+    &["predict", "run/model.safetensors", "--data", "csv:flowers.csv?label=kind", "--output", "-"],
     &["generate", "run/model.safetensors"],
     &["data", "inspect", "flowers.csv"],
     &["data", "inspect", "mnist:tain"],
@@ -73,6 +77,7 @@ fn prepared(folder: &Path) {
     fs::write(folder.join("flowers.csv"), format!("length,kind\n{}", (0..500).map(row).collect::<String>()))
         .expect("written");
     fs::write(folder.join("mine.toml"), "[data]\ntrain = \"digits:\"\n[network]\nlayers = 3\n").expect("written");
+    fs::write(folder.join("header.csv"), "length,kind\n").expect("written");
     fs::write(folder.join("mine.csv"), "mine\n").expect("written");
     for empty in ["empty", "mine"] {
         fs::create_dir(folder.join(empty)).expect("a folder");

@@ -1,5 +1,5 @@
-use crate::Error;
 use crate::spec::{count, expect_name};
+use crate::{Error, ImageForm};
 
 /// The most numbers that an image may become.
 const MOST_NUMBERS: usize = 1 << 26;
@@ -36,9 +36,14 @@ pub(super) enum Unreadable {
 impl ImageOptions {
     const NAMES: [&str; 7] = ["width", "height", "channels", "fit", "unreadable", "examples", "seed"];
 
-    pub(super) fn parse(pairs: &[(&str, String)]) -> Result<Self, Error> {
+    /// Options that the specification leaves out are those of the trained model, if there is one.
+    pub(super) fn parse(pairs: &[(&str, String)], trained: Option<&ImageForm>) -> Result<Self, Error> {
         let (mut width, mut height) = (None, None);
         let mut options = Self { size: None, channels: 3, fit: Fit::Crop, unreadable: Unreadable::Stop };
+        if let Some(form) = trained {
+            options.channels = form.channels;
+            options.fit = if form.is_stretched { Fit::Stretch } else { Fit::Crop };
+        }
         for (key, value) in pairs {
             match *key {
                 "width" => width = Some(count("width", value)?),
@@ -62,7 +67,7 @@ impl ImageOptions {
             Err(Error::Unsuitable { setting, message: format!("is needed beside `{other}`: set both, or neither") })
         };
         options.size = match (width, height) {
-            (None, None) => None,
+            (None, None) => trained.and_then(|form| form.size),
             // What `count` lets through fits.
             (Some(width), Some(height)) => Some((width as u32, height as u32)),
             (Some(_), None) => return alone("height", "width"),
@@ -70,6 +75,11 @@ impl ImageOptions {
         };
         options.size.map_or(Ok(()), |size| options.check(size))?;
         Ok(options)
+    }
+
+    /// The options that a model keeps.
+    pub(super) fn form(&self) -> ImageForm {
+        ImageForm { size: self.size, channels: self.channels, is_stretched: self.fit == Fit::Stretch }
     }
 
     /// Fails if images of this size would be too large.
@@ -93,7 +103,7 @@ mod tests {
     fn parse(text: &str) -> Result<ImageOptions, String> {
         let pairs: Vec<(&str, String)> =
             text.split('&').filter_map(|pair| pair.split_once('=')).map(|(key, value)| (key, value.into())).collect();
-        ImageOptions::parse(&pairs).map_err(|error| error.to_string())
+        ImageOptions::parse(&pairs, None).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(crate) fn fit(
     block_rows: usize,
     learned: Option<&[bool]>,
 ) -> Result<Fitted, Error> {
-    let mut left_out = Dropped::new(!wants_targets);
+    let mut left_out = Dropped::default();
     let labels = options.label.iter().map(|name| rows.column(name)).collect::<Result<Vec<_>, _>>();
     // A file to predict on may lack its label; where it has one, that is still no feature.
     let labels = if wants_targets { labels? } else { labels.unwrap_or_default() };
@@ -225,6 +225,7 @@ pub(crate) fn fit(
         labels: label_type,
         target_classes,
         sequence: None,
+        image: None,
     };
     Ok(Fitted { schema, rows: count, starts, notes, groups: groups.map(|groups| groups.numbers) })
 }

@@ -295,6 +295,7 @@ impl JsonLines {
             }
             let object: Object = match serde_json::from_str(line) {
                 Ok(object) => object,
+                Err(error) if error.is_eof() => return bad("it ends in the middle of a value".into()),
                 Err(error) => return bad(error.to_string().replace(" at line 1 column ", " at column ")),
             };
             let mut names: Vec<&str> = object.0.iter().map(|(name, _)| name.as_str()).collect();

@@ -63,7 +63,8 @@ impl Rows {
         let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
         let name = if is_packed { path.with_extension("") } else { path.to_owned() };
         let tabs = name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
-        let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+        let stated = options.delimiter.or(separator_line(&file));
+        let delimiter = stated.unwrap_or(if tabs { b'\t' } else { b',' });
         let reader = csv_reader(file.clone(), delimiter);
         let mut rows = Self {
             path: path.to_owned(),
@@ -76,6 +77,10 @@ impl Rows {
             first: Position::new(),
             last: None,
         };
+        let mut start = Position::new();
+        if separator_line(&rows.file).is_some() && rows.read_record()? {
+            start = rows.csv_position();
+        }
         if !rows.read_record()? {
             return Err(Error::EmptyTable { path: path.to_owned() });
         }
@@ -92,7 +97,7 @@ impl Rows {
             }
             false => (0..rows.record.len()).map(place).collect(),
         };
-        if let ([only], None) = (&rows.names[..], options.delimiter)
+        if let ([only], None) = (&rows.names[..], stated)
             && let Some((by, option)) = other_delimiter(&rows.record[0])
         {
             return Err(Error::OtherDelimiter { path: path.to_owned(), found: only.clone(), by, option });
@@ -105,13 +110,20 @@ impl Rows {
             rows.guessed = rows.record.iter().map(str::to_owned).collect();
         }
         if rows.named {
-            if let Lines::Csv(reader, _) = &rows.reader {
-                rows.first = reader.position().clone();
-            }
+            rows.first = rows.csv_position();
         } else {
-            rows.seek(Position::new())?;
+            rows.first = start.clone();
+            rows.seek(start)?;
         }
         Ok(rows)
+    }
+
+    /// Where the next row of a CSV file begins.
+    fn csv_position(&self) -> Position {
+        match &self.reader {
+            Lines::Csv(reader, _) => reader.position().clone(),
+            Lines::Json(_) => Position::new(),
+        }
     }
 
     /// Opens a file of lines of JSON. In the options, lists of numbers are replaced by their columns.
@@ -189,11 +201,7 @@ impl Rows {
         let (expected, found) = (self.names.len(), self.record.len());
         if expected != found {
             let line = self.line();
-            let end = match &self.reader {
-                Lines::Csv(reader, _) => reader.position().byte(),
-                Lines::Json(_) => 0,
-            };
-            let lines = self.line_at(end).saturating_sub(line);
+            let lines = self.line_at(self.csv_position().byte()).saturating_sub(line);
             return Err(Error::RaggedRow { path: self.path.clone(), line, expected, found, lines });
         }
         Ok(Some(&self.record))
@@ -316,6 +324,18 @@ fn expect_closed_quotes(path: &Path, file: &Plain, delimiter: u8, row: std::ops:
     match opened.filter(|_| !was_quote) {
         Some(offset) => Err(Error::OpenQuote { path: path.to_owned(), line: file.line_at(offset) }),
         None => Ok(()),
+    }
+}
+
+/// The separator that the first line of a file states, as spreadsheet programs write it: `sep=;`.
+fn separator_line(file: &Plain) -> Option<u8> {
+    let mut first = Vec::new();
+    file.clone().take(10).read_to_end(&mut first).ok()?;
+    let line = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&first).split(|byte| *byte == b'\n').next()?;
+    let separator = line.strip_suffix(b"\r").unwrap_or(line).strip_prefix(b"sep=")?;
+    match separator {
+        [byte @ (b',' | b';' | b'\t' | b'|')] => Some(*byte),
+        _ => None,
     }
 }
 

@@ -29,6 +29,21 @@ pub struct Schema {
     /// The columns that make sequences of rows, for `sequences:`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequenceColumns>,
+    /// The form that images were brought to, for `images:`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageForm>,
+}
+
+/// The form that every image was brought to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageForm {
+    /// The width and the height that images were scaled to; none: they had one size.
+    pub size: Option<(u32, u32)>,
+    /// 1 for grey, 3 for red, green and blue.
+    pub channels: usize,
+    /// True if images of other proportions were distorted; else their middle was taken.
+    pub is_stretched: bool,
 }
 
 /// How rows became sequences.

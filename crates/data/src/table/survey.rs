@@ -79,7 +79,7 @@ impl ColumnSurvey {
             }
             _ if self.is_text() && self.distinct > 100 => Some("has very many different texts".into()),
             _ if !self.is_text() && !self.is_date() && self.texts > 0 => {
-                Some(format!("has {} texts among its numbers", self.texts))
+                Some(format!("has {} text{} among its numbers", self.texts, if self.texts == 1 { "" } else { "s" }))
             }
             _ => None,
         }

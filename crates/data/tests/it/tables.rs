@@ -261,12 +261,51 @@ fn what_rounding_makes_the_same_is_told() {
 fn rows_that_are_left_out_are_told_and_named_where_they_are_to_be_predicted() {
     let table = Table::new("a,label\n1,x\n,y\n3,x\n4,\n");
     let source = table.open("label=label&missing=drop").unwrap();
-    assert_eq!((source.examples(), source.left_out().len()), (2, 0));
+    let left_out: Vec<u64> = source.left_out().iter().map(|row| row.row).collect();
+    assert_eq!((source.examples(), left_out), (2, vec![1, 3]));
     assert!(source.remarks()[0].starts_with("2 of the 4 rows of `"), "{:?}", source.remarks());
     let options = OpenOptions { schema: source.schema().cloned(), targets: false, ..table.options() };
     let source = table.open_with("", options).unwrap();
     let left_out: Vec<(u64, &str)> = source.left_out().iter().map(|row| (row.row, row.reason.as_str())).collect();
     assert_eq!((source.examples(), left_out), (3, vec![(1, "no value in column `a`")]));
+}
+
+#[test]
+fn options_that_contradict_the_model_are_refused() {
+    let table = Table::new("a,b,c,label\n1,2,x,p\n2,3,y,q\n");
+    let trained = table.open("label=label&drop=b&categories=c").unwrap();
+    let known = OpenOptions { schema: trained.schema().cloned(), ..table.options() };
+    let message = |query: &str| table.open_with(query, known.clone()).err().map(|error| error.to_string());
+    for (query, part) in [
+        ("columns=a", "`columns` names `a`, and the model was trained on `a`, `c`: leave it out"),
+        ("columns=a,b", "`columns` names `a`, `b`"),
+        ("drop=c", "`drop` names `c`, which the model was trained on"),
+        ("categories=a", "`categories` names `a`, which the model reads as numbers"),
+        ("label=label&task=regression", "`task` is `regression`, and the model predicts classes"),
+        ("label=label&classes=q,p", "`classes` names `q`, `p`, and the model was trained on `p`, `q`"),
+    ] {
+        let found = message(query).unwrap_or_else(|| panic!("{query} is accepted"));
+        assert!(found.contains(part), "{query}: {found}");
+    }
+    // The same in other words, and columns that the model never saw or that the file lacks, contradict nothing.
+    for query in ["columns=c,a", "columns=2,0", "drop=b", "drop=z", "label=label&task=classes&classes=p,q"] {
+        assert_eq!(message(query), None, "{query}");
+    }
+    let numbers = Table::new("a,y\n1,2.5\n2,3.5\n");
+    let schema = numbers.open("label=y").unwrap().schema().cloned();
+    let error = numbers.open_with("task=classes", OpenOptions { schema, ..numbers.options() }).err().expect("refused");
+    assert!(error.to_string().contains("`task` is `classes`, and the model predicts numbers"), "{error}");
+}
+
+#[test]
+fn a_first_line_that_states_the_separator_is_no_row() {
+    for text in ["sep=;\na;label\n1,5;x\n2;y\n", "\u{feff}sep=;\r\na;label\r\n1,5;x\r\n2;y\r\n"] {
+        let source = Table::new(text).open("label=label&categories=a").unwrap();
+        assert_eq!((source.examples(), source.schema().unwrap().columns[0].name.as_str()), (2, "a"), "{text:?}");
+        assert_eq!(all(&*source).targets, Targets::Classes(vec![0, 1]));
+    }
+    let unnamed = Table::new("sep=;\n1;2\n3;4\n").open("label=1&header=no").unwrap();
+    assert_eq!((unnamed.examples(), all(&*unnamed).features), (2, vec![1.0, 3.0]));
 }
 
 #[test]

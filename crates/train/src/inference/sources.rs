@@ -66,6 +66,11 @@ impl ParallelInference {
         })
     }
 
+    /// Fails if the examples of a source are no inputs of the model.
+    pub fn expect_inputs(&self, source: &dyn Source) -> Result<(), Error> {
+        fits_features(&self.current().network, source, "given")
+    }
+
     /// Hands every batch with its outputs, row after row, to `each`, in the order of the source.
     ///
     /// A few batches for each worker are in memory at a time, however large the source is. In place there is one thread,

@@ -12,7 +12,9 @@ use crate::run::folder::Lock;
 use crate::run::resume::{DataKey, json};
 use crate::run::start_from::Begins;
 use crate::transfer::Transferred;
-use crate::{Error, Evaluator, Event, Journal, Metric, Mode, Normalisers, Scores, Stop, TrainOptions, evaluate};
+use crate::{
+    Error, Evaluator, Event, Journal, Metric, Mode, Normalisers, Scores, Stop, TrainOptions, counted, evaluate,
+};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -293,7 +295,11 @@ fn told(event: &Event, journal: Option<&mut Journal>, listener: &mut dyn FnMut(&
 pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
     let shape = source.shape();
     if shape.width() != network.input().len() {
-        let found = format!("{} features per example ({:?})", shape.width(), shape.features);
+        let mut found = counted(shape.width() as u64, "feature") + " per example";
+        if let [_, _, ..] = shape.features[..] {
+            let sizes: Vec<String> = shape.features.iter().map(usize::to_string).collect();
+            found += &format!(" ({})", sizes.join(" × "));
+        }
         return Err(Error::Misfit { what, found, expected: network.input().to_string() });
     }
     if let (&[steps, features], Some(own)) = (&shape.features[..], network.input().steps())

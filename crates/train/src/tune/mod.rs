@@ -196,7 +196,7 @@ impl Tuning {
             return Ok(());
         }
         let own = self.trainer(OWN, None, None, IfFound::Refuse)?.memory_needed() as u64;
-        memory::expect(own.saturating_mul(at_once.max(1) as u64))
+        memory::expect(own.saturating_mul(at_once.max(1) as u64), true)
     }
 
     /// Trains although trials need more memory than this process can have.

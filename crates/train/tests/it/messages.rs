@@ -31,7 +31,7 @@ fn all() -> Vec<Error> {
         },
         Error::FolderInUse { path: "runs/flowers".into(), by: "process 4711, another".into() },
         Error::RunExists { path: "runs/flowers".into(), holds: Holds::MasterRun },
-        Error::NotEnoughMemory { needed: 25 << 30, available: 20 << 30 },
+        Error::NotEnoughMemory { needed: 25 << 30, available: 20 << 30, can_force: true },
         Error::InputInTheWay { path: "runs/flowers".into() },
         Error::FileInTheWay { path: "runs/flowers".into() },
         Error::Dump {
