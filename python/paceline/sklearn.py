@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 from warnings import warn
 
@@ -100,6 +101,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.early_stopping, Mapping):
             return self.early_stopping, fraction
         return {"patience": int(self.n_iter_no_change), "improvement": float(self.tol)}, fraction
+
+    @contextmanager
+    def _as_before_if_it_fails(self) -> Iterator[None]:
+        """A fit that fails or is interrupted leaves classes, names of columns and model as they were: they belong together."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     def _seed_of_fit(self, *, goes_on: bool) -> Model | None:
         """The model that a fit begins with; a fresh fit draws its seed."""
@@ -273,6 +285,10 @@ class PacelineClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return [float(weight) for weight in weights]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        with self._as_before_if_it_fails():
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         rows, labels = self._rows(X, y, multi_output=True)
         labels = _checked_labels(labels)
         before: NDArray[Any] | None = getattr(self, "classes_", None) if self.warm_start else None
@@ -287,6 +303,10 @@ class PacelineClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Trains for one epoch on these rows, from where the last call ended. The first call names all `classes`, and its rows decide how
         features are normalised."""
+        with self._as_before_if_it_fails():
+            return self._partial_fit(X, y, classes, sample_weight)
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         is_first = not hasattr(self, "model_")
         if is_first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: all that will ever come")
@@ -298,6 +318,9 @@ class PacelineClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
                 raise ValueError(f"expected at least 2 classes, found 1 class: {self.classes_[0]!r}")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are not those of the first call: {self.classes_!r}")
+        if not is_first and (labels.ndim == 2) != self.multilabel_:
+            known = "several labels for each row" if self.multilabel_ else "one label for each row"
+            raise ValueError(f"y must have {known}, as in the first call, found {labels.ndim} dimensions")
         unknown = np.setdiff1d(labels, self.classes_) if labels.ndim == 1 else np.arange(len(self.classes_), labels.shape[1])
         if len(unknown) > 0:
             raise ValueError(f"y has labels that are not among the classes of the first call: {unknown!r}")
@@ -381,6 +404,10 @@ class PacelineRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     _is_regressor = True
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool) -> Self:
+        with self._as_before_if_it_fails():
+            return self._learn_rows(X, y, sample_weight, goes_on=goes_on)
+
+    def _learn_rows(self, X: Any, y: Any, sample_weight: Any, *, goes_on: bool) -> Self:
         is_first = not ((goes_on or self.warm_start) and hasattr(self, "model_"))
         rows, targets = self._rows(X, y, multi_output=True, y_numeric=True, reset=is_first)
         targets = np.asarray(targets, dtype=np.float64)

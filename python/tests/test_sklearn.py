@@ -138,6 +138,24 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
         parts.fit(features[:100], labels[:100])
 
 
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was() -> None:
+    features, labels = load_iris(return_X_y=True, as_frame=True)
+    fitted = PacelineClassifier((16,), epochs=20, warm_start=True).fit(features, labels)
+    before, known = fitted.predict(features), list(fitted.feature_names_in_)
+    with pytest.raises(ValueError, match="the classes of the last fit"):
+        fitted.fit(features, labels + 1)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        fitted.set_params(warm_start=False).fit(features[features.columns[::-1]], labels * 0)
+    with pytest.raises(ValueError, match="one label for each row"):
+        fitted.partial_fit(features, np.eye(3)[labels].astype(int))
+    np.testing.assert_array_equal(fitted.predict(features), before)
+    assert list(fitted.feature_names_in_) == known and list(fitted.classes_) == [0, 1, 2]
+    regressor = PacelineRegressor((), epochs=2).fit(features, labels)
+    with pytest.raises(ValueError):
+        regressor.fit(features[features.columns[:2]], labels * np.nan)
+    assert regressor.predict(features).shape == (150,)
+
+
 def test_timestamps_are_told_apart_by_estimators() -> None:
     seconds = 1_700_000_000 + np.random.default_rng(0).permutation(400)
     labels = seconds >= 1_700_000_200

@@ -1,10 +1,10 @@
 //! The guard of files that a command writes: never over a file of another kind without `--overwrite`.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 use crate::failure::Misuse;
 
@@ -25,6 +25,8 @@ pub(crate) enum Kind<'a> {
     Record,
     /// The note of a partition.
     Note,
+    /// A page of the manual of this program.
+    Man,
 }
 
 /// The mark of pictures, and of Parquet files.
@@ -36,7 +38,7 @@ impl Kind<'_> {
     fn is_of(&self, path: &Path) -> std::io::Result<bool> {
         let mut file = File::open(path)?;
         let (mut head, mut tail) = (Vec::new(), Vec::new());
-        file.by_ref().take(LOOKED_AT).read_to_end(&mut head)?;
+        (&file).take(LOOKED_AT).read_to_end(&mut head)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LOOKED_AT)))?;
         file.take(LOOKED_AT).read_to_end(&mut tail)?;
@@ -46,6 +48,7 @@ impl Kind<'_> {
             Self::Png => head.starts_with(b"\x89PNG") && has_mark(&head),
             Self::Html => head.starts_with(b"<!doctype html>") && has_mark(&head),
             Self::Record => head.starts_with(b"{\"master\":") || head.starts_with(b"{\"member\":") || head.is_empty(),
+            Self::Man => head.windows(4).any(|window| window == b".TH ") && has_mark(&head),
             Self::Note => paceline::data::PartitionNote::read(path).is_ok(),
             Self::Csv(header) => head.starts_with(header.as_bytes()) && head.get(header.len()) == Some(&b'\n'),
             #[cfg(feature = "shards")]
@@ -82,4 +85,35 @@ pub(crate) fn expect_own_file(option: &str, path: &Path, kind: Kind<'_>) -> Resu
 fn is_free(path: &Path, kind: &Kind<'_>) -> bool {
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     !is_file || kind.is_of(path).unwrap_or(false)
+}
+
+/// Writes into a file beside `path` and renames it when it is whole.
+pub(crate) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cannot = || format!("cannot write `{}`", path.display());
+    if !folder.is_dir() {
+        bail!("{}: there is no folder `{}`", cannot(), folder.display());
+    }
+    let mut builder = tempfile::Builder::new();
+    // Temporary files are for their owner only; this one becomes a file like any other.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.suffix(".part").tempfile_in(folder).with_context(cannot)?;
+    let mut out = BufWriter::new(file.as_file_mut());
+    write(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| match io_error(&error) {
+        Some(_) => error.context(cannot()),
+        None => error,
+    })?;
+    drop(out);
+    file.persist(path).with_context(cannot)?;
+    Ok(())
+}
+
+/// The error of the operating system, where that is the whole error.
+pub(crate) fn io_error(error: &anyhow::Error) -> Option<&std::io::Error> {
+    let of_table = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
+        csv::ErrorKind::Io(error) => Some(error),
+        _ => None,
+    });
+    of_table.or_else(|| error.downcast_ref::<std::io::Error>())
 }

@@ -91,6 +91,14 @@ pub enum Error {
         /// The nearest of them.
         suggestion: Suggestion,
     },
+    /// An option that a specification has twice.
+    #[error("`{spec}` has the option `{option}` twice: keep one of them")]
+    RepeatedOption {
+        /// The option.
+        option: String,
+        /// The specification.
+        spec: String,
+    },
     /// A setting that does not suit the data.
     #[error("`{setting}` {message}")]
     Unsuitable {
@@ -322,6 +330,16 @@ pub enum Error {
         columns: String,
         /// The nearest of them.
         suggestion: Suggestion,
+    },
+    /// Several columns that the file does not have.
+    #[error("`{}` has none of the columns {found}: its columns are {columns}", path.display())]
+    NoSuchColumns {
+        /// The file.
+        path: PathBuf,
+        /// The columns asked for.
+        found: String,
+        /// The columns there are.
+        columns: String,
     },
     /// A header that names two columns alike.
     #[error("`{}` names two columns `{column}` in its header: rename one", path.display())]

@@ -218,7 +218,11 @@ pub fn image_files(spec: &str, options: &OpenOptions) -> Result<Option<Vec<Strin
     #[cfg(feature = "images")]
     {
         let folder = options.path(spec.rest)?;
-        let name = |file: &PathBuf| file.strip_prefix(&folder).unwrap_or(file).display().to_string();
+        let name = |file: &PathBuf| match file.strip_prefix(&folder) {
+            Ok(below) if below != Path::new("") => below.display().to_string(),
+            // The source is one file.
+            _ => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        };
         Ok(Some(crate::images::listed(&folder, options)?.iter().map(name).collect()))
     }
     #[cfg(not(feature = "images"))]

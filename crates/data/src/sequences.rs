@@ -9,7 +9,7 @@ use paceline_model::{Batch, Targets};
 
 use crate::source::Notes;
 use crate::spec::{count, expect_name};
-use crate::table::{Cell, Decoder, Fitted, Format, Rows, Spread, fit, remark_on_classes, remark_on_held_out};
+use crate::table::{Cell, Decoder, Fitted, Format, Rows, Spread, days, fit, remark_on_classes, remark_on_held_out};
 use crate::{
     Advice, Arrays, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget,
     SequenceColumns, Source, TableOptions, TargetShape, classes,
@@ -191,6 +191,8 @@ impl Sequence {
 /// The sequences of a table.
 struct Sequences {
     content: Arrays,
+    /// The column of ids, and the id of every sequence.
+    ids: (String, Vec<String>),
     groups: Option<Vec<u32>>,
     /// The sequence of every row.
     sequence_of: Vec<u32>,
@@ -261,6 +263,7 @@ impl Origin {
         let features = schema.width();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut groups: HashMap<String, u32> = HashMap::new();
+        let mut ids: Vec<String> = Vec::new();
         let (mut sequences, mut sequence_of): (Vec<Sequence>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut decoded, mut unknown) = (decoder.room(1), 0);
         rows.restart()?;
@@ -269,6 +272,7 @@ impl Origin {
             let next = places.len();
             let at = *places.entry(row[id].to_owned()).or_insert(next);
             if at == sequences.len() {
+                ids.push(row[id].to_owned());
                 let next = groups.len() as u32;
                 let group = group.map_or(0, |group| *groups.entry(row[group].to_owned()).or_insert(next));
                 sequences.push(Sequence { group, ..Sequence::default() });
@@ -288,6 +292,7 @@ impl Origin {
         }
         if let Some(name) = &options.order {
             let kind = order_kind(&rows, name, &sequences)?;
+            notes.remarks.extend(remark_on_order(kind, &rows, name, &sequences));
             sequences.iter_mut().for_each(|sequence| sequence.sort(kind, features));
         }
         let longest = sequences.iter().map(|sequence| sequence.features.len() / features).max().unwrap_or(0);
@@ -346,7 +351,8 @@ impl Origin {
             }),
         };
         let groups = group.map(|_| sequences.iter().map(|sequence| sequence.group).collect());
-        Ok(Sequences { content: content.noted(notes), groups, sequence_of, origin })
+        let ids = (rows.names[id].clone(), ids);
+        Ok(Sequences { content: content.noted(notes), ids, groups, sequence_of, origin })
     }
 
     /// The targets of sequences.
@@ -397,7 +403,7 @@ impl Origin {
                 None => spreads.iter().map(Spread::shift).collect(),
             };
             for ((spread, shift), label) in spreads.iter().zip(&shifts).zip(&options.label) {
-                notes.remarks.extend(spread.remark(*shift, &rows.path, label));
+                notes.remarks.extend(spread.remark_on_target(*shift, &rows.path, label));
             }
             let mut values = Vec::new();
             for own in numbers {
@@ -485,6 +491,19 @@ fn order_kind(rows: &Rows, name: &str, sequences: &[Sequence]) -> Result<OrderKi
     Ok(found.unwrap_or(OrderKind::Text))
 }
 
+/// Says so where steps are sorted by texts that are no dates: letter by letter, `step10` comes before `step2`, and `10:30` before `9:30`.
+fn remark_on_order(kind: OrderKind, rows: &Rows, name: &str, sequences: &[Sequence]) -> Option<String> {
+    let mut texts = sequences.iter().flat_map(|sequence| &sequence.order);
+    let text = texts.find(|text| days(text).is_none())?;
+    (kind == OrderKind::Text).then(|| {
+        format!(
+            "`order={name}` sorts the steps of `{}` by texts such as `{text}`, letter by letter, so that `10` comes before `9`: sort by a \
+             column of numbers or of dates such as 2024-01-31 instead",
+            rows.path.display()
+        )
+    })
+}
+
 impl Source for Sequences {
     fn examples(&self) -> usize {
         self.content.examples()
@@ -512,6 +531,10 @@ impl Source for Sequences {
 
     fn left_out(&self) -> &[LeftOut] {
         self.content.left_out()
+    }
+
+    fn example_names(&self) -> Option<(&str, &[String])> {
+        Some((&self.ids.0, &self.ids.1))
     }
 
     fn groups(&self) -> Option<Vec<u32>> {

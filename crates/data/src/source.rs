@@ -108,6 +108,11 @@ pub trait Source: Send + Sync {
         &[]
     }
 
+    /// The name of every example, and of the column that it comes from, where examples are more than rows: the ids of sequences.
+    fn example_names(&self) -> Option<(&str, &[String])> {
+        None
+    }
+
     /// The group of every example, where the source names what belongs together.
     fn groups(&self) -> Option<Vec<u32>> {
         None

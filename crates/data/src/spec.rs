@@ -63,6 +63,9 @@ impl<'a> Spec<'a> {
                 let expected = "written as `key=value`".to_owned();
                 return Err(Error::BadSetting { setting: "option of a source", expected, found: format!("`{pair}`") });
             };
+            if options.iter().any(|(known, _)| *known == key) {
+                return Err(Error::RepeatedOption { option: key.to_owned(), spec: text.to_owned() });
+            }
             options.push((key, percent_decoded(value)));
         }
         Ok(Self { scheme, rest, options })

@@ -18,6 +18,7 @@ mod dates;
 mod decoder;
 mod dropped;
 mod fit;
+mod foreign;
 mod json_lines;
 mod narrowing;
 mod options;
@@ -26,11 +27,13 @@ mod schema;
 mod survey;
 
 use blocks::{BlockTable, Cache};
+pub(crate) use dates::days;
 pub(crate) use decoder::Decoder;
 use dropped::Dropped;
 use fit::Groups;
 pub(crate) use fit::{Fitted, fit};
-pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out};
+use foreign::Foreign;
+pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out, remark_on_unknown};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
 pub use schema::{Column, ColumnKind, ImageForm, LabelType, Schema, SchemaTarget, SequenceColumns};
@@ -214,8 +217,9 @@ fn scan(path: &Path, format: Format, pairs: &[(&str, String)], options: &OpenOpt
             let mut dropped = Dropped::default();
             let mut groups = table.group.map(|name| rows.column(&name)).transpose()?.map(Groups::new);
             let block_rows = block_rows(&rows);
-            let (examples, starts) = check_rows(&mut rows, &decoder, block_rows, &mut dropped, &mut groups)?;
-            let notes = dropped.notes(&rows, examples);
+            let (examples, starts, remarks) = check_rows(&mut rows, &decoder, block_rows, &mut dropped, &mut groups)?;
+            let mut notes = dropped.notes(&rows, examples);
+            notes.remarks.extend(remarks);
             let (groups, origin) = (groups.map(|groups| groups.numbers), None);
             Ok(Scanned { rows, schema, decoder, examples, block_rows, starts, notes, groups, origin })
         }
@@ -259,20 +263,22 @@ fn check_rows(
     block_rows: usize,
     dropped: &mut Dropped,
     groups: &mut Option<Groups>,
-) -> Result<(usize, Vec<Position>), Error> {
+) -> Result<(usize, Vec<Position>, Vec<String>), Error> {
     let (mut examples, mut starts, mut scratch) = (0, Vec::new(), decoder.room(1));
+    let mut foreign = Foreign::new(decoder);
     rows.restart()?;
     while decoder.read_row_telling(rows, &mut scratch, |field| dropped.add(examples, field))? {
         if examples % block_rows == 0 {
             starts.push(rows.position());
         }
         groups.iter_mut().for_each(|groups| groups.add(rows.record()));
+        foreign.add(rows.record(), scratch.unknown);
         examples += 1;
         scratch.clear();
     }
     match examples {
         0 => Err(Error::NothingLeft { path: rows.path.clone(), what: "rows" }),
-        _ => Ok((examples, starts)),
+        _ => Ok((examples, starts, foreign.remarks(rows))),
     }
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn open(
     options: &[(&str, String)],
     open_options: &OpenOptions,
 ) -> Result<Arc<dyn Source>, Error> {
-    let (mut steps, mut stride) = (STEPS, None);
+    let trained = open_options.schema.as_ref();
+    let (mut steps, mut stride) = (trained.and_then(|schema| schema.text_steps).unwrap_or(STEPS), None);
     for (key, value) in options {
         match *key {
             "steps" => steps = count("steps", value)?,
@@ -39,7 +40,7 @@ pub(crate) fn open(
         }
     }
     let text = read(path)?;
-    let known = open_options.schema.as_ref().and_then(Schema::class_names);
+    let known = trained.and_then(Schema::class_names);
     let vocabulary = Vocabulary::of(known, text.chars());
     let number = |character: char| {
         vocabulary.number(character).ok_or_else(|| Error::BadSetting {
@@ -59,7 +60,7 @@ pub(crate) fn open(
     };
     Ok(Arc::new(Text {
         shape: ExampleShape { features: vec![steps, 1], targets },
-        schema: Schema::of_classes(vocabulary.names),
+        schema: Schema { text_steps: Some(steps), ..Schema::of_classes(vocabulary.names) },
         numbers,
         steps,
         stride: stride.unwrap_or(steps),

@@ -570,9 +570,10 @@ fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) ->
                 (class >= 0.0 && class.fract() == 0.0 && class < classes as f32) || (is_sequence && class.is_nan())
             };
             if let Some(wrong) = own.iter().find(|class| !is_class(**class)) {
-                let expected = format!("the number of a class, from 0 to {}", classes - 1);
-                let found = format!("{wrong} in example {}", batch.indices[row]);
-                return Err(Error::BadBatch { what: "a target of a classifier:", expected, found });
+                let layer = &network.layers()[head.layer].name;
+                let expected = format!("the number of a class of the output `{layer}`, from 0 to {}", classes - 1);
+                let found = format!("{wrong} in example {}, counted from 0", batch.indices[row]);
+                return Err(Error::BadBatch { what: "a label:", expected, found });
             }
         }
     }

@@ -107,8 +107,13 @@ impl Network {
         if full == short || width != short {
             return self.for_values();
         }
-        for head in 0..columns.len() {
-            if !self.graph.heads[head].loss.is_of_classes() {
+        for (head, columns) in columns.iter().enumerate() {
+            let own = &self.graph.heads[head];
+            let assumed = self.assumed.get(own.layer).copied().unwrap_or_default();
+            // A stated sigmoid of one unit tells two classes apart.
+            let is_pair =
+                own.loss == Loss::BinaryCrossEntropy && !assumed.activation && columns.range(width).len() == 1;
+            if !own.loss.is_of_classes() && !is_pair {
                 self.judge_values(head);
             }
         }

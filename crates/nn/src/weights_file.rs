@@ -1,6 +1,6 @@
 //! Weights by name from a `safetensors` file of any program, and what it takes to use them here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
@@ -23,6 +23,7 @@ pub struct WeightsFile {
     arrays: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
     /// Whether it is a model file of ours.
     pub is_own: bool,
+    metadata: HashMap<String, String>,
 }
 
 impl WeightsFile {
@@ -32,7 +33,8 @@ impl WeightsFile {
             |found: String| Error::ModelFile { path: path.to_owned(), expected: "a `safetensors` file".into(), found };
         let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|error| wrong(error.to_string()))?;
-        let is_own = metadata.metadata().as_ref().is_some_and(|known| known.contains_key("network"));
+        let metadata = metadata.metadata().clone().unwrap_or_default();
+        let is_own = metadata.contains_key("network");
         let file = SafeTensors::deserialize(&bytes).map_err(|error| wrong(error.to_string()))?;
         let mut arrays = BTreeMap::new();
         for (name, array) in file.tensors() {
@@ -52,12 +54,17 @@ impl WeightsFile {
             };
             arrays.insert(name, (array.shape().to_vec(), values));
         }
-        Ok(Self { path: path.to_owned(), arrays, is_own })
+        Ok(Self { path: path.to_owned(), arrays, is_own, metadata })
     }
 
     /// The names of its arrays.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.arrays.keys().map(String::as_str)
+    }
+
+    /// The text that a model file of ours keeps under this key.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
     }
 
     /// Where it was read from.

@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::job::DataConfig;
 use crate::run::checkpoint::Checkpoints;
 use crate::run::event::Once;
-use crate::run::folder::{FOLDS, clear, expect_free, expect_own};
+use crate::run::folder::{FOLDS, begun_anew, clear, expect_free, expect_own};
+use crate::run::journal::write_beside;
 use crate::{Error, Event, Holds, IfFound, Job, Metric, SavedModel, Scores, Stop, figure};
 
 /// What a cross-validation came to.
@@ -94,8 +95,12 @@ impl Job {
             job.options.evaluate = true;
             let folder = folder(number);
             // A fold whose turn had not come has nothing to go on from.
-            let has_begun = folder.as_ref().is_some_and(|folder| Checkpoints::newest_in(folder).exists());
-            let found = if found == IfFound::Resume && !has_begun { IfFound::Refuse } else { found };
+            let found = match &folder {
+                Some(folder) if found == IfFound::Resume && !Checkpoints::newest_in(folder).exists() => {
+                    begun_anew(folder)
+                }
+                _ => found,
+            };
             let trainer = job.phased(folder, found, &options)?.stopped_by(stop);
             let outcome = trainer.run(&mut |event| {
                 if once.is_new(event) {
@@ -164,7 +169,7 @@ impl CrossValidation {
     pub fn save(&self, job: &Job, options: &OpenOptions, folder: &Path) -> Result<(), Error> {
         let fail = |source| Error::Output { path: folder.to_owned(), source };
         let json = serde_json::to_string_pretty(self).expect("names and numbers can be written");
-        std::fs::write(folder.join(FOLDS), json + "\n").map_err(fail)?;
+        write_beside(&folder.join(FOLDS), &(json + "\n")).map_err(fail)?;
         let path = folder.join("out-of-fold.csv");
         let unwritten = |error: csv::Error| Error::Output { path: path.clone(), source: std::io::Error::other(error) };
         let mut writer = csv::Writer::from_path(&path).map_err(unwritten)?;

@@ -149,7 +149,7 @@ pub enum Error {
         found: String,
     },
     /// A loss that is no number.
-    #[error("the loss became {loss} at step {step} (epoch {epoch}): {cause}; {checkpoint}")]
+    #[error("the loss became {loss} at step {step} (epoch {}): {cause}; {checkpoint}", epoch + 1)]
     NotFinite {
         /// The loss.
         loss: f64,

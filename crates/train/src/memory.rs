@@ -8,18 +8,23 @@ use paceline_nn::Engine;
 use crate::{Error, Mode, Trainer};
 
 impl Trainer {
-    /// Bytes that the run needs at least: parameters, gradient and optimizer state, and the activations of a step.
+    /// Bytes that the run needs at least: parameters, gradients and optimizer state, the copies of them that are made when it begins and
+    /// for a checkpoint, and the activations of a step.
     pub fn memory_needed(&self) -> usize {
         let (network, options) = (&self.network, &self.options);
-        let numbers =
-            network.parameter_count().saturating_mul(2 + network.slots()).saturating_add(network.running_count());
         let workers = options.workers.max(1);
-        // Replicas of `sync` share their parameters; others have their own.
+        let state = 1 + network.slots();
+        // When a run begins, every worker has a state and a gradient beside the first state.
+        let at_begin = workers.saturating_add(1).saturating_mul(state).saturating_add(workers + 1);
+        // Replicas of `sync` share their parameters; others have their own. A checkpoint takes a copy.
         let states = if matches!(options.mode, Mode::Solo | Mode::Sync) { 1 } else { workers };
+        let at_checkpoint = states.saturating_mul(state).saturating_add(workers).saturating_add(state + 1);
+        let numbers = network.parameter_count().saturating_mul(at_begin.max(at_checkpoint));
+        let numbers = numbers.saturating_add(network.running_count());
         let share = options.step_examples().min(self.train.examples()).div_ceil(workers);
         let share = options.micro_batch.map_or(share, |micro| micro.min(share)).max(1);
         let step = Engine::new(network.clone()).step_bytes(share).saturating_mul(workers);
-        numbers.saturating_mul(4).saturating_mul(states).saturating_add(step)
+        numbers.saturating_mul(4).saturating_add(step)
     }
 
     /// Fails if the run needs more memory than this process can have, unless its options try all the same.
@@ -37,6 +42,15 @@ impl Trainer {
     }
 }
 
+impl Trainer {
+    /// Fails if the master of a run on many machines needs more memory than this process can have: the state, and its bytes as members
+    /// get them.
+    pub fn expect_memory_of_master(&self) -> Result<(), Error> {
+        let numbers = self.network.parameter_count().saturating_mul(1 + self.network.slots());
+        expect(numbers.saturating_mul(4).saturating_mul(2) as u64, false)
+    }
+}
+
 /// Fails if so many bytes are more than this process can have; `can_force`: an option makes the caller try all the same.
 pub(crate) fn expect(needed: u64, can_force: bool) -> Result<(), Error> {
     match available() {
@@ -45,10 +59,10 @@ pub(crate) fn expect(needed: u64, can_force: bool) -> Result<(), Error> {
     }
 }
 
-/// Bytes that this process can still have: those of the machine, or of a control group that it is in if these are fewer. None where the
-/// system does not say.
+/// Bytes that this process can still have: those of the machine, of a control group that it is in, or of its own limit (`ulimit -v`),
+/// whichever are fewest. None where the system does not say.
 fn available() -> Option<u64> {
-    let of_machine = read_to_string("/proc/meminfo").ok().and_then(|text| of_meminfo(&text));
+    let of_machine = read_to_string("/proc/meminfo").ok().and_then(|text| kibibytes(&text, "MemAvailable:"));
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_groups = groups.lines().filter_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
@@ -64,7 +78,16 @@ fn available() -> Option<u64> {
             _ => None,
         }
     });
-    of_machine.into_iter().chain(of_groups).min()
+    let limits = read_to_string("/proc/self/limits").unwrap_or_default();
+    let of_process = of_limits(&limits, &read_to_string("/proc/self/status").unwrap_or_default());
+    of_machine.into_iter().chain(of_groups).chain(of_process).min()
+}
+
+/// What is left of the address space of the process, if it has a limit: from `limits` and `status` of a process in `/proc`.
+fn of_limits(limits: &str, status: &str) -> Option<u64> {
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit = limit.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(limit.saturating_sub(kibibytes(status, "VmSize:")?))
 }
 
 /// The version of control groups, which decides the names of their files.
@@ -74,8 +97,9 @@ enum Version {
     Two,
 }
 
-fn of_meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// The bytes of a line such as `MemAvailable:  2048 kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -95,11 +119,16 @@ fn of_group(folder: &Path, version: Version) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Version, of_group, of_meminfo};
+    use super::{Version, kibibytes, of_group, of_limits};
 
     #[test]
     fn memory_is_that_of_the_machine_or_of_its_control_group() {
-        assert_eq!(of_meminfo("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
+        assert_eq!(kibibytes("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", "MemAvailable:"), Some(2 << 20));
+        let limits = |soft: &str| {
+            format!("Limit   Soft Limit  Hard Limit  Units\nMax address space   {soft}   unlimited   bytes\n")
+        };
+        assert_eq!(of_limits(&limits("5000000"), "VmPeak: 9999 kB\nVmSize:  1000 kB\n"), Some(3_976_000));
+        assert_eq!(of_limits(&limits("unlimited"), "VmSize:  1000 kB\n"), None);
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
         write("memory.max", "max\n");

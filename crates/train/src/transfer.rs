@@ -1,14 +1,15 @@
 //! A network that begins with what others have learned: weights by name from a file, layers that begin anew, layers that stay as they
 //! are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use paceline_data::Schema;
 use paceline_model::Progress;
 use paceline_nn::{Layout, NetworkConfig, Parameter, WeightsFile};
 use serde::{Deserialize, Serialize};
 
-use crate::run::start_from::Begins;
+use crate::run::start_from::{Begins, same_features};
 use crate::{Error, Trainer};
 
 /// What the table `transfer` of a job says.
@@ -121,6 +122,16 @@ impl Trainer {
                     _ => missing.push(parameter),
                 }
             }
+        }
+        // Only the order is held against the file: other data may well have other features.
+        let begins_anew = network.parameters().first().is_none_or(|first| told.fresh.contains(&first.name));
+        if let (Some(own), Some(theirs), false) = (
+            self.train.schema(),
+            file.metadata("schema").and_then(|text| serde_json::from_str::<Schema>(text).ok()),
+            begins_anew,
+        ) && own.feature_names().iter().collect::<BTreeSet<_>>() == theirs.feature_names().iter().collect()
+        {
+            same_features(own, &theirs)?;
         }
         told.unused = file.names().filter(|name| !used.iter().any(|used| used == name)).map(str::to_owned).collect();
         if let Some(first) = missing.first() {

@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &arguments::Evaluate) -> Result<Exit> {
     let (Some(model), Some(data)) = (model, data) else { bail!("expected a model and `--data`") };
     let model = SavedModel::load(model)?;
     let source = open(data, &OpenOptions { schema: model.schema.clone(), ..open_options(cache, false) })?;
+    source.remarks().iter().for_each(|remark| emit!("warning: {remark}"));
     let thresholds = Thresholds::of(arguments.auc_thresholds.map(|n| n as usize));
     let batch = *batch as usize;
     let network = model.file.network.clone();

@@ -1,18 +1,21 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use paceline::data::{ColumnSurvey, Error, OpenOptions, survey};
 use paceline::train::counted;
 
 use super::open_options;
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
+use crate::outputs::write_beside;
 
 /// Names of columns that most tables mean to be learned.
 const LABELS: [&str; 8] = ["label", "target", "class", "y", "outcome", "species", "kind", "diagnosis"];
 /// Whole numbers of at most so many different values are classes.
 const MOST_CLASSES: usize = 10;
+/// Tables of fewer rows are learned whole.
+const FEWEST_HELD_OUT: u64 = 10;
 /// Examples of a step.
 const BATCH: u64 = 32;
 /// Steps that a small network wants.
@@ -51,7 +54,7 @@ pub(crate) fn run(arguments: &arguments::Init) -> Result<Exit> {
         return Err(Misuse(message).into());
     }
     let job = job(&spec, &columns, label)?;
-    std::fs::write(&output, job).with_context(|| format!("cannot write `{}`", output.display()))?;
+    write_beside(&output, |file| Ok(file.write_all(job.as_bytes())?))?;
     emit!("wrote `{}`; look at its comments, then train it: paceline train {}", output.display(), output.display());
     Ok(DONE)
 }
@@ -138,7 +141,10 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         .into());
     }
     if target.is_date() {
-        let message = format!("the column `{}` holds dates: name the column to learn with `--label`", target.name);
+        let message = format!(
+            "the column `{}` holds dates, which can be learned from but not learned: name another with `--label`",
+            target.name
+        );
         return Err(Misuse(message).into());
     }
     let is_classes = target.is_text() || target.is_countable && target.distinct <= MOST_CLASSES;
@@ -148,6 +154,14 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
             target.name
         ))
         .into());
+    }
+    if columns.len() == 1 {
+        let message = format!(
+            "the table has one column, `{}`: nothing is left to learn it from; if its cells hold several columns, name what \
+             separates them, as in `csv:FILE?delimiter=;`",
+            target.name
+        );
+        return Err(Misuse(message).into());
     }
     let features = || columns.iter().enumerate().filter(|(at, _)| *at != label).map(|(_, column)| column);
     let (mut dropped, mut comments): (Vec<&str>, String) = (Vec::new(), String::new());
@@ -177,8 +191,10 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         features().filter(lacks).map(|column| format!("`{}` ({})", in_comment(&column.name), column.missing)).collect();
     let between = if spec.contains('?') { '&' } else { '?' };
     let mut source = format!("{spec}{between}label={}", column_of(columns, label));
-    if !is_classes {
-        source += "&task=regression";
+    match is_classes {
+        true if target.is_text() => {}
+        true => source += "&task=classes",
+        false => source += "&task=regression",
     }
     if !dropped.is_empty() {
         source += &format!(
@@ -206,6 +222,13 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         source += "&unknown=ignore";
         comments += "# Texts are categories; one that training has not seen is none of them.\n";
     }
+    if is_classes && target.distinct as u64 == rows && rows > 20 {
+        let message = format!(
+            "the column `{}` has another text in every row, and nothing could be learned: name another with `--label`",
+            target.name
+        );
+        return Err(Misuse(message).into());
+    }
     let what = match is_classes {
         true => format!("{} classes", target.distinct),
         false => {
@@ -213,23 +236,32 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         }
     };
     let epochs = (STEPS * BATCH / rows.max(1)).clamp(5, 200);
-    let stratified = if is_classes && rows / target.distinct as u64 >= 5 {
+    // Of fewer rows none are left to evaluate on.
+    let (test, stopping) = match rows >= FEWEST_HELD_OUT {
+        true => (
+            "test_share = 0.2        # a fifth of the rows is held out, to evaluate on\n",
+            format!(
+                "# The epoch with the least loss on the held-out rows is kept: its figures on them are a little too good.\n\
+                 early_stopping = {{ patience = {} }}\n",
+                (epochs / 8).max(4)
+            ),
+        ),
+        false => ("", String::new()),
+    };
+    let stratified = if !test.is_empty() && is_classes && rows / target.distinct as u64 >= 5 {
         "stratified = true       # as many of each class in both parts\n"
     } else {
         ""
     };
     Ok(format!(
         "# {rows} rows; `{}` is learned: {what}.\n{comments}[data]\ntrain      = {}\n\
-         test_share = 0.2        # a fifth of the rows is held out, to evaluate on\n{stratified}batch      = {BATCH}\n\n\
+         {test}{stratified}batch      = {BATCH}\n\n\
          [network]\nseed        = 1\ninput       = \"auto\"   # as many numbers as the columns give\n\
          weight_init = \"relu\"\nl2          = 1e-4\nupdater     = {{ adam = {{ learning_rate = 0.002 }} }}\nlayers = [\n  \
          {{ dense = {{ units = 64, activation = \"relu\" }} }},\n  {{ dense = {{ units = 32, activation = \"relu\" }} }},\n  \
-         {{ output = {{ units = \"auto\" }} }},  # {}\n]\n\n[train]\nepochs = {epochs}\n\
-         # The epoch with the least loss on the held-out rows is kept: its figures on them are a little too good.\n\
-         early_stopping = {{ patience = {} }}\n",
+         {{ output = {{ units = \"auto\" }} }},  # {}\n]\n\n[train]\nepochs = {epochs}\n{stopping}",
         in_comment(&target.name),
         toml::Value::String(source),
         if is_classes { "softmax over the classes" } else { "a number, without an activation" },
-        (epochs / 8).max(4),
     ))
 }

@@ -91,7 +91,8 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
         let _ = writeln!(std::io::stdout(), "{scores}");
     }
     if outcome.stopped {
-        emit!("stopped; the same command goes on from the checkpoint");
+        let how = if arguments.restart { ", without `--restart`," } else { "" };
+        emit!("stopped; the same command{how} goes on from the checkpoint");
         return Ok(INTERRUPTED);
     }
     Ok(DONE)

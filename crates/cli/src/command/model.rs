@@ -8,7 +8,7 @@ use super::say;
 use crate::arguments::Model;
 use crate::drawing;
 use crate::failure::{DONE, Exit, Misuse};
-use crate::outputs::{Kind, MARK, expect_free_file};
+use crate::outputs::{Kind, MARK, expect_free_file, write_beside};
 
 pub(crate) fn run(command: &Model) -> Result<Exit> {
     let Model::Show { model, json, svg, filters, layer, overwrite } = command;
@@ -22,8 +22,8 @@ pub(crate) fn run(command: &Model) -> Result<Exit> {
         expect_free_file(option, path, kind, *overwrite)?;
     }
     if let Some(path) = svg {
-        std::fs::write(path, drawing::svg(&saved.file.network))
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        let svg = drawing::svg(&saved.file.network);
+        write_beside(path, |file| Ok(file.write_all(svg.as_bytes())?))?;
     }
     if let Some(path) = filters {
         draw_filters(&saved.file, layer.as_deref(), path)?;

@@ -11,7 +11,7 @@ use super::helping::{Led, expect_no_helper, help, lead};
 use super::{inference, open_options};
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
-use crate::outputs::{Kind, expect_free_file};
+use crate::outputs::{Kind, expect_free_file, io_error, write_beside};
 use crate::sheet::{Format, Numbers, Sheet};
 
 /// Rows without a prediction that are told one by one.
@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         return Err(Misuse(message).into());
     }
     let source = open(data, &options)?;
+    source.remarks().iter().for_each(|remark| emit!("warning: {remark}"));
     let examples = source.examples();
     // Of a sample, only the rows that were drawn are written.
     let left_out = if takes_some(data)? { Vec::new() } else { source.left_out().to_vec() };
@@ -64,9 +65,11 @@ pub(crate) fn run(arguments: &arguments::Predict) -> Result<Exit> {
         let message = format!("`--threshold {threshold}` is for models that tell two classes apart");
         return Err(Misuse(message).into());
     }
-    let files = image_files(data, &options)?.map(Vec::into_iter);
+    let of_files = image_files(data, &options)?.map(|names| ("file".to_owned(), names));
+    let of_examples = source.example_names().map(|(column, names)| (column.to_owned(), names.to_vec()));
+    let names = of_files.or(of_examples).map(|(column, names)| (column, names.into_iter()));
     let left_out_rows = left_out.iter().peekable();
-    let mut rows = Rows { model: said, ids: *ids, files, kept, next: 0, left_out: left_out_rows };
+    let mut rows = Rows { model: said, ids: *ids, names, kept, next: 0, left_out: left_out_rows };
     let (count, (text, numbers)) = (rows.count(), rows.columns()?);
     let is_wide = !rows.model.offsets.is_empty();
     if output != Path::new("-") {
@@ -189,8 +192,8 @@ impl Kept {
 struct Rows<'a> {
     model: Said,
     ids: bool,
-    /// The names of images.
-    files: Option<std::vec::IntoIter<String>>,
+    /// The names of examples, such as the files of images, and of their column.
+    names: Option<(String, std::vec::IntoIter<String>)>,
     kept: Option<Kept>,
     /// The row that comes next, from 0.
     next: u64,
@@ -206,7 +209,7 @@ impl Rows<'_> {
     /// The names of the columns of text and of numbers.
     fn columns(&self) -> Result<(Vec<String>, Vec<String>)> {
         let Said { names, classes, what, .. } = &self.model;
-        let mut text: Vec<String> = self.files.iter().map(|_| "file".into()).collect();
+        let mut text: Vec<String> = self.names.iter().map(|(column, _)| column.clone()).collect();
         text.extend(self.kept.iter().flat_map(|kept| kept.names.clone()));
         text.extend(classes.then(|| "prediction".into()));
         text.extend(self.model.ends.iter().map(|end| format!("prediction of {}", end.name)));
@@ -236,8 +239,8 @@ impl Rows<'_> {
     fn begin(&mut self) -> Result<Vec<String>> {
         self.next += 1;
         let mut text = Vec::new();
-        if let Some(files) = &mut self.files {
-            text.push(files.next().context("the folder has fewer images than before")?);
+        if let Some((_, names)) = &mut self.names {
+            text.push(names.next().context("the data has fewer examples than before")?);
         }
         if let Some(Kept { cells, places, .. }) = &mut self.kept {
             text.extend(cells.next_row(places)?.context("the data has fewer rows than before")?);
@@ -290,33 +293,4 @@ impl Rows<'_> {
 /// The place of the highest number, the first among equals.
 fn highest(row: &[f32]) -> usize {
     (0..row.len()).reduce(|best, at| if row[at] > row[best] { at } else { best }).unwrap_or(0)
-}
-
-/// The error of the operating system, where that is the whole error.
-fn io_error(error: &anyhow::Error) -> Option<&std::io::Error> {
-    let of_table = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
-        csv::ErrorKind::Io(error) => Some(error),
-        _ => None,
-    });
-    of_table.or_else(|| error.downcast_ref::<std::io::Error>())
-}
-
-/// Writes into a file beside `path` and renames it when it is whole.
-pub(super) fn write_beside(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = || format!("cannot write `{}`", path.display());
-    if !folder.is_dir() {
-        bail!("{}: there is no folder `{}`", cannot(), folder.display());
-    }
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are for their owner only; this one becomes a file like any other.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.suffix(".part").tempfile_in(folder).with_context(cannot)?;
-    write(&mut BufWriter::new(file.as_file_mut())).map_err(|error| match io_error(&error) {
-        Some(_) => error.context(cannot()),
-        None => error,
-    })?;
-    file.persist(path).with_context(cannot)?;
-    Ok(())
 }

@@ -10,11 +10,10 @@ use paceline::train::picture::curves;
 use paceline::train::{End, KeptEpoch, Metric, Row, figure, panels, read_end, read_epochs};
 use serde_json::{Value, json};
 
-use super::predict::write_beside;
 use super::say;
 use crate::arguments;
 use crate::failure::{DONE, Exit, Misuse};
-use crate::outputs::{Kind, expect_free_file};
+use crate::outputs::{Kind, expect_free_file, write_beside};
 
 const MODEL: &str = "model.safetensors";
 const CHECKPOINT: &str = "checkpoint.safetensors";
@@ -169,8 +168,9 @@ fn read(folder: &Path) -> Result<Option<Run>> {
     let journal = read_epochs(folder);
     let means = means_of(&folder.join(FOLDS));
     let is_search = folder.join(TRIALS).is_file();
+    let has_folds = folder.join("fold-1").join("log.jsonl").is_file();
     let end = read_end(folder);
-    if written.is_none() && journal.is_none() && means.is_none() && end.is_none() && !is_search {
+    if written.is_none() && journal.is_none() && means.is_none() && end.is_none() && !is_search && !has_folds {
         return Ok(None);
     }
     // The log says how the newest run ended; a model may be that of the run before it.
@@ -205,6 +205,9 @@ fn read(folder: &Path) -> Result<Option<Run>> {
             _ => None,
         },
     };
+    if written.is_none() {
+        run.changed = folder.join(FOLDS).metadata().and_then(|found| found.modified()).ok();
+    }
     if let Some(path) = written {
         run.changed = path.metadata().and_then(|found| found.modified()).ok();
         // Layers of another crate are not known here; the figures are told all the same.
@@ -313,9 +316,17 @@ fn table(runs: &[Run]) -> Result<()> {
         let cells: String = shown.iter().map(cell).collect();
         let state = run.state.name();
         let changed = run.changed.and_then(|at| at.elapsed().ok()).map(ago).unwrap_or_default();
-        let epochs = run.kept.map_or_else(|| run.epochs.to_string(), |kept| format!("{kept} of {}", run.epochs));
-        let (name, steps, seconds) = (&run.name, run.steps, run.seconds());
-        say(&format_args!("{name:<widest$}  {state:<11}{epochs:>9}{steps:>9}{seconds:>10.1}{cells}  {changed}"))?;
+        let name = &run.name;
+        let (epochs, steps, seconds) = match run.state {
+            // Those of its folds are told by their own folders.
+            State::Folds => Default::default(),
+            _ => {
+                let epochs =
+                    run.kept.map_or_else(|| run.epochs.to_string(), |kept| format!("{kept} of {}", run.epochs));
+                (epochs, run.steps.to_string(), format!("{:.1}", run.seconds()))
+            }
+        };
+        say(&format_args!("{name:<widest$}  {state:<11}{epochs:>9}{steps:>9}{seconds:>10}{cells}  {changed}"))?;
     }
     for (name, error) in runs.iter().filter_map(|run| Some((&run.name, run.error.as_ref()?))) {
         say(&format_args!("\n{name} failed: {error}"))?;

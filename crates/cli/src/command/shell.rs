@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use super::say;
 use crate::arguments::Arguments;
 use crate::failure::{DONE, Exit};
+use crate::outputs::{Kind, expect_own_file, write_beside};
 
 pub(crate) fn completions(shell: Shell) -> Result<Exit> {
     let mut script = Vec::new();
@@ -30,12 +31,14 @@ pub(crate) fn man(folder: &Path) -> Result<Exit> {
     Ok(DONE)
 }
 
-fn write(command: &Command, folder: &Path, written: &mut usize) -> std::io::Result<()> {
+fn write(command: &Command, folder: &Path, written: &mut usize) -> Result<()> {
     let mut page = Vec::new();
     let name = command.get_bin_name().unwrap_or("paceline").replace(' ', "-");
     let page_of = command.clone().name(name.clone()).version(env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(page_of).render(&mut page)?;
-    std::fs::write(folder.join(format!("{name}.1")), page)?;
+    let path = folder.join(format!("{name}.1"));
+    expect_own_file("man", &path, Kind::Man)?;
+    write_beside(&path, |file| Ok(file.write_all(&page)?))?;
     *written += 1;
     let commands = command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     commands.into_iter().try_for_each(|command| write(command, folder, written))

@@ -2,6 +2,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use paceline::data::OpenOptions;
 use paceline::train::{Error, Event, Holds, IfFound, Job, SavedModel, Stop, Take};
 use serde_json::json;
 
@@ -61,9 +62,10 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         let folds = folds as usize;
         return cross_validate(arguments, &job, folds, (&output, found), &interrupt, reporter);
     }
-    let mut trainer = job.phased(Some(output.clone()), found, &open_options(&arguments.cache, quiet))?;
-    if let Some(path) = &arguments.from {
-        trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
+    let (from, options) = begins(arguments)?;
+    let mut trainer = job.phased(Some(output.clone()), found, &options)?;
+    if let Some(model) = &from {
+        trainer = trainer.begin_with(&model.file, Take::Learned)?;
     }
     trainer.expect_memory()?;
     interrupt.stops(trainer.stop());
@@ -79,6 +81,14 @@ fn train(arguments: &arguments::Train, reporter: &mut Reporter) -> Result<Exit> 
         return Ok(INTERRUPTED);
     }
     Ok(DONE)
+}
+
+/// The model to begin with, and how the data is opened: its columns, categories and classes are those of the model, by name.
+fn begins(arguments: &arguments::Train) -> Result<(Option<SavedModel>, OpenOptions)> {
+    let from = arguments.from.as_ref().map(|path| SavedModel::load(path)).transpose()?;
+    let schema = from.as_ref().and_then(|model| model.schema.clone());
+    let options = open_options(&arguments.cache, arguments.events != Events::Auto);
+    Ok((from, OpenOptions { schema, ..options }))
 }
 
 /// The settings that have an option of their own.
@@ -156,10 +166,10 @@ fn hint(error: Error, arguments: &arguments::Train, output: &Path) -> anyhow::Er
 
 /// Tells what the run would be.
 fn preview(arguments: &arguments::Train, job: &Job) -> Result<Exit> {
-    let quiet = arguments.events != Events::Auto;
-    let mut trainer = job.trainer(None, IfFound::Refuse, &open_options(&arguments.cache, quiet))?;
-    if let Some(path) = &arguments.from {
-        trainer = trainer.begin_with(&SavedModel::load(path)?.file, Take::Learned)?;
+    let (from, options) = begins(arguments)?;
+    let mut trainer = job.trainer(None, IfFound::Refuse, &options)?;
+    if let Some(model) = &from {
+        trainer = trainer.begin_with(&model.file, Take::Learned)?;
     }
     trainer.expect_memory()?;
     let preview = trainer.preview()?;

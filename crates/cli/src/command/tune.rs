@@ -52,6 +52,7 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
         Events::Auto => {
             let keys: Vec<&str> = tuning.config().vary.keys().map(String::as_str).collect();
             tuning.notes().iter().for_each(|note| emit!("{note}"));
+            tuning.remarks().for_each(|remark| emit!("warning: {remark}"));
             emit!("{name}: {at_once} trials at once, compared by {metric}; varied: {}", keys.join(", "));
         }
         Events::Json => say(&json!({ "event": "tuning", "tune": tuning.config(), "at_once": at_once }))?,
@@ -100,7 +101,8 @@ pub(crate) fn run(arguments: &arguments::Tune) -> Result<Exit> {
     }
     if tuned.stopped {
         if arguments.events != Events::None {
-            emit!("stopped; the same command with --resume goes on");
+            let how = if arguments.overwrite { "`--resume` instead of `--overwrite`" } else { "`--resume`" };
+            emit!("stopped; the same command with {how} goes on");
         }
         return Ok(INTERRUPTED);
     }

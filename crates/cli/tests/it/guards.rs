@@ -87,6 +87,51 @@ fn a_run_a_search_and_folds_leave_files_of_users_alone() {
 }
 
 #[test]
+fn a_fold_and_a_trial_begin_over_what_a_kill_has_left_but_over_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quick = ["--events", "none", "--set", "train.epochs=1"];
+    for (name, arguments, first, last) in [
+        ("cv", &["train", "--cv", "2", "--output", "cv"][..], "fold-1", "fold-2"),
+        (
+            "search",
+            &["tune", "--trials", "2", "--vary", "network.seed=1,2", "--output", "search"],
+            "trial-0",
+            "trial-1",
+        ),
+    ] {
+        let all = [arguments, &quick].concat();
+        run(folder.path(), &all).done();
+        // As a kill before the first checkpoint of a part leaves it: a log, and no end.
+        let part = folder.path().join(name).join(last);
+        for entry in fs::read_dir(&part).expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.file_name().is_some_and(|name| name != "log.jsonl") {
+                fs::remove_file(path).expect("removed");
+            }
+        }
+        let trials = folder.path().join(name).join("trials.jsonl");
+        if let Ok(text) = fs::read_to_string(&trials) {
+            let kept: String =
+                text.lines().filter(|line| !line.contains("\"trial\":1")).map(|line| format!("{line}\n")).collect();
+            fs::write(&trials, kept).expect("written");
+        }
+        run(folder.path(), &[&all[..], &["--resume"]].concat()).done();
+        assert!(part.join("model.safetensors").exists(), "{name}");
+        // A user's file in the place of one of a part.
+        let fresh = format!("fresh-{name}");
+        let own = folder.path().join(&fresh).join(first).join("epochs.csv");
+        fs::create_dir_all(own.parent().expect("a folder")).expect("a folder");
+        fs::write(&own, "mine").expect("written");
+        let mut other = all.clone();
+        let at = other.iter().position(|word| *word == name).expect("an output");
+        other[at] = &fresh;
+        let said = run(folder.path(), &other);
+        assert!(said.status != Some(0) || name == "search", "{said:?}");
+        assert_eq!(fs::read_to_string(&own).expect("it is there"), "mine", "{said:?}");
+    }
+}
+
+#[test]
 fn a_run_of_one_process_and_one_of_a_master_keep_out_of_each_others_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut master = master(folder.path(), &[]);
@@ -96,6 +141,11 @@ fn a_run_of_one_process_and_one_of_a_master_keep_out_of_each_others_folder() {
     let train = ["train", "--output", "run", "--set", "train.epochs=1", "--events", "none"];
     refused(folder.path(), &train, &["a run of `paceline master`", "--overwrite"]);
     run(folder.path(), &[&train[..], &["--overwrite"]].concat()).done();
+    let left: Vec<String> = crate::paceline::tree(&folder.path().join("run")).into_keys().collect();
+    let of_master = |name: &String| {
+        ["term", "record.json", "run-number", "master.lock"].contains(&name.as_str()) || name.starts_with("checkpoint-")
+    };
+    assert!(!left.iter().any(of_master), "{left:?}");
     refused(
         folder.path(),
         &["master", "--output", "run", "--set", "train.epochs=1", "--events", "none"],
@@ -133,6 +183,19 @@ fn a_network_that_memory_cannot_hold_is_refused_with_both_figures() {
         let huge = ["--set", &units, "--events", "none"];
         refused(folder.path(), &[more, &huge].concat(), &["needs at least", "GiB are available", "--force"]);
     }
+}
+
+#[test]
+fn a_run_that_replaces_another_leaves_no_model_of_it_when_it_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quick = ["train", "--output", "run", "--events", "none", "--epochs", "1"];
+    run(folder.path(), &quick).done();
+    assert!(folder.path().join("run/model.safetensors").exists());
+    let fails = [&quick[..], &["--overwrite", "--learning-rate", "1e30"]].concat();
+    run(folder.path(), &fails).refused(1, &["the loss became"]);
+    assert!(!folder.path().join("run/model.safetensors").exists(), "the model of the run before");
+    let told = run(folder.path(), &["runs", "run"]).done().output;
+    assert!(told.contains("failed"), "{told}");
 }
 
 #[test]

@@ -89,6 +89,19 @@ fn odd_names_in_a_header_become_jobs_that_train() {
     run(folder.path(), &["init", "semicolons.csv", "--output", "s.toml"]).done();
     let job = std::fs::read_to_string(folder.path().join("s.toml")).expect("a job");
     assert!(job.contains("csv:semicolons.csv?delimiter=;&label=label"), "{job}");
+    // Whole numbers far beyond 32 bits, and one number in two writings, are classes as any others.
+    let row = |row: usize| format!("{},{}\n", row % 7, ["4015550000000", "1", "1.0"][row % 3]);
+    std::fs::write(folder.path().join("large.csv"), format!("a,label\n{}", (0..60).map(row).collect::<String>()))
+        .expect("written");
+    run(folder.path(), &["init", "large.csv"]).done();
+    let job = std::fs::read_to_string(folder.path().join("large.toml")).expect("a job");
+    assert!(job.contains("2 classes") && job.contains("task=classes"), "{job}");
+    run(folder.path(), &["train", "large.toml", "--epochs", "1", "--events", "none"]).done();
+    std::fs::write(folder.path().join("two.csv"), "a,b,y\n1,2,x\n3,4,z\n").expect("written");
+    run(folder.path(), &["init", "two.csv"]).done();
+    run(folder.path(), &["train", "two.toml", "--events", "none"]).done();
+    std::fs::write(folder.path().join("spaces.csv"), "a y\n1 x\n2 z\n").expect("written");
+    run(folder.path(), &["init", "spaces.csv"]).refused(2, &["the table has one column, `a y`", "delimiter=;"]);
     std::fs::write(folder.path().join("header.csv"), "a,label\n").expect("written");
     run(folder.path(), &["init", "header.csv"]).refused(2, &["`header.csv` has no rows to learn from"]);
     std::fs::write(folder.path().join("empty.csv"), format!("a,label\n{}", "7,x\n7,y\n".repeat(9))).expect("written");

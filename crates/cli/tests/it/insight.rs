@@ -122,6 +122,95 @@ fn texts_of_two_labels_are_learned_by_two_ends_and_predicted_by_name() {
 }
 
 #[test]
+fn a_stated_sigmoid_among_several_ends_tells_two_classes_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    shop(folder.path());
+    let ends = r#"{ output = { units = 1, activation = "sigmoid", name = "returns", after = "body" } }, { output = { units = "auto", name = "colour", after = "body" } }"#;
+    job(folder.path(), "pair.toml", "returns,colour", ends);
+    let told = run(folder.path(), &["train", "pair.toml"]).done().output;
+    let own = told.split("output `colour`").next().expect("the first end");
+    assert!(own.contains("accuracy") && own.contains("AUC") && !own.contains("RMSE"), "{told}");
+}
+
+#[test]
+fn texts_among_labels_of_one_end_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    shop(folder.path());
+    job(folder.path(), "one.toml", "returns,colour", r#"{ output = { units = "auto", after = "body" } }"#);
+    run(folder.path(), &["train", "one.toml"])
+        .refused(1, &["the label `returns`, whose texts are classes", "give each label an end of its own"]);
+}
+
+#[test]
+fn a_model_to_begin_with_finds_its_columns_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = |header: &str, row: &dyn Fn(usize) -> String| {
+        format!("{header}\n{}", (0..60).map(|at| row(at) + "\n").collect::<String>())
+    };
+    let (a, b, y) = (|at: usize| at % 7, |at: usize| 1000 + at * 13 % 50, |at: usize| ["no", "yes"][at % 7 / 4]);
+    fs::write(folder.path().join("ab.csv"), text("a,b,y", &|at| format!("{},{},{}", a(at), b(at), y(at))))
+        .expect("written");
+    fs::write(folder.path().join("ba.csv"), text("b,a,y", &|at| format!("{},{},{}", b(at), a(at), y(at))))
+        .expect("written");
+    let text = r#"
+        [data]
+        train = "csv:ab.csv?label=y"
+        test = "csv:ab.csv?label=y"
+        batch = 10
+        [network]
+        input  = "auto"
+        layers = [{ dense = { units = 5, activation = "tanh", name = "body" } }, { output = { units = "auto", name = "end" } }]
+        [train]
+        epochs = 3
+    "#;
+    fs::write(folder.path().join("ab.toml"), text).expect("written");
+    run(folder.path(), &["train", "ab.toml", "--events", "none"]).done();
+    let loss = |name: &str, data: &str| {
+        let model = format!("runs/{name}/model.safetensors");
+        let told = run(folder.path(), &["evaluate", &model, "--data", data, "--json"]).done();
+        let told: serde_json::Value = serde_json::from_str(&told.output).expect("JSON");
+        told["score"].as_f64().expect("a loss")
+    };
+    let swapped = ["--set", "data.train=\"csv:ba.csv?label=y\"", "--events", "none", "--overwrite"];
+    let tuned =
+        ["train", "ab.toml", "--from", "runs/ab/model.safetensors", "--learning-rate", "0", "--output", "runs/ba"];
+    run(folder.path(), &[&tuned[..], &swapped].concat()).done();
+    assert_eq!(loss("ba", "csv:ba.csv"), loss("ab", "csv:ab.csv"));
+    // Weights that are transferred by the names of layers are of places, too.
+    let transferred = text.to_owned() + "\n[transfer]\nfrom = \"runs/ab/model.safetensors\"\n";
+    fs::write(folder.path().join("transfer.toml"), transferred).expect("written");
+    let taken = ["train", "transfer.toml", "--output", "runs/taken"];
+    run(folder.path(), &[&taken[..], &swapped].concat())
+        .refused(1, &["feature 1 to be `b`, as in the training data", "found `a`"]);
+    run(folder.path(), &[&taken[..], &swapped, &["--set", "transfer.fresh=[\"body\"]"]].concat()).done();
+    run(folder.path(), &[&taken[..], &["--overwrite"]].concat()).done();
+}
+
+#[test]
+fn predictions_of_sequences_begin_with_their_ids() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |at: usize| format!("p{},{},{},{}\n", at % 10, at / 10, at % 3, at % 2);
+    let rows: String = (0..40).map(row).collect();
+    fs::write(folder.path().join("s.csv"), format!("patient,step,x,kind\n{rows}")).expect("written");
+    let text = r#"
+        [data]
+        train = "sequences:s.csv?id=patient&order=step&label=kind&task=classes"
+        batch = 4
+        [network]
+        input  = "auto"
+        layers = [{ lstm = { units = 2 } }, "last_time_step", { output = { units = "auto" } }]
+        [train]
+        epochs = 1
+    "#;
+    fs::write(folder.path().join("s.toml"), text).expect("written");
+    run(folder.path(), &["train", "s.toml", "--events", "none"]).done();
+    let predict = ["predict", "runs/s/model.safetensors", "--data", "sequences:s.csv", "--output", "-"];
+    let predicted = run(folder.path(), &predict).done().output;
+    let first: Vec<&str> = predicted.lines().map(|line| line.split(',').next().expect("a cell")).collect();
+    assert_eq!(first, ["patient", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"], "{predicted}");
+}
+
+#[test]
 fn images_are_predicted_with_the_names_of_their_files() {
     let folder = tempfile::tempdir().expect("a folder");
     for (class, level) in [("dark", 20u8), ("light", 230)] {
@@ -144,7 +233,7 @@ fn images_are_predicted_with_the_names_of_their_files() {
     "#;
     fs::write(folder.path().join("shots.toml"), text).expect("written");
     run(folder.path(), &["train", "shots.toml", "--events", "none"]).done();
-    let predict = ["predict", "runs/shots/model.safetensors", "--data", "images:shots?channels=1", "--output", "-"];
+    let predict = ["predict", "runs/shots/model.safetensors", "--data", "images:shots", "--output", "-"];
     let predicted = run(folder.path(), &predict).done().output;
     let names: Vec<&str> = predicted.lines().map(|line| line.split(',').next().expect("a cell")).collect();
     assert_eq!((names[0], names[1], names.len()), ("file", "dark/0.png", 17), "{predicted}");

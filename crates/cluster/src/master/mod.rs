@@ -159,6 +159,7 @@ struct ToLead<'a> {
 impl<'a> ToLead<'a> {
     fn of(job: &Job, options: &'a LeadOptions) -> Result<Self, ClusterError> {
         let trainer = job.cluster_trainer(Some(options.output.clone()), &options.open)?;
+        trainer.expect_memory_of_master()?;
         let trainer = match &options.begin_with {
             Some((model, take)) => beginning_with(trainer, model, *take)?,
             None => trainer,

@@ -52,6 +52,12 @@ impl Layout {
         learned: Option<&[bool]>,
     ) -> Result<Self, Error> {
         let first = shards.iter().find(|shard| shard.rows() > 0).unwrap_or(&shards[0]);
+        let trained = options.schema.as_ref();
+        let mut asked = asked.clone();
+        if asked.label.is_empty() && options.targets {
+            asked.label = trained_label(trained, first);
+        }
+        let asked = &asked;
         let is_other = |name: &&String| {
             asked.label.contains(name) || asked.drop.contains(name) || asked.weight.as_ref() == Some(*name)
         };
@@ -61,7 +67,6 @@ impl Layout {
                 Place::find(first, name)?;
             }
         }
-        let trained = options.schema.as_ref();
         let known = trained.filter(|schema| !schema.columns.is_empty());
         let chosen = match (known, &asked.columns) {
             (Some(schema), _) => columns_of(schema, first, path)?,
@@ -343,6 +348,16 @@ fn named(places: &[(Place, usize)]) -> Vec<String> {
         false => vec![place.name.clone()],
     };
     places.iter().flat_map(several).collect()
+}
+
+/// The label columns that a model was trained on, if it knows them by name and the file has them all.
+fn trained_label(trained: Option<&Schema>, first: &Shard) -> Vec<String> {
+    let names = match trained.map(|schema| &schema.target) {
+        Some(SchemaTarget::Classes { column, .. }) => vec![column.clone()],
+        Some(SchemaTarget::Values { columns, .. }) => columns.clone(),
+        _ => Vec::new(),
+    };
+    if names.iter().all(|name| Place::find(first, name).is_ok()) { names } else { Vec::new() }
 }
 
 /// The columns of a file that a schema means, in its order.

@@ -71,6 +71,8 @@ impl Decoder {
     pub(crate) fn new(schema: &Schema, rows: &Rows, label: &[String], wants_targets: bool) -> Result<Self, Error> {
         // A file without a header and without a label holds nothing but the features, in their order.
         let by_place = !rows.named && !wants_targets && rows.names.len() == schema.columns.len();
+        let lacking: Vec<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
+        rows.expect_columns(if by_place { &[] } else { &lacking })?;
         let mut columns = Vec::new();
         for (at, Column { name, kind }) in schema.columns.iter().enumerate() {
             let field = if by_place { at } else { rows.column(name)? };
@@ -133,6 +135,11 @@ impl Decoder {
     pub(crate) fn with_held_out_rows(mut self) -> Self {
         (self.unknown, self.advice) = (Unknown::Ignore, Advice::HeldOut);
         self
+    }
+
+    /// The fields that features are made of.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|(field, _)| *field)
     }
 
     /// Room for this many rows.

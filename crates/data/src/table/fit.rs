@@ -169,6 +169,11 @@ pub(crate) fn fit(
         columns.push(Column { name, kind });
     }
     let name = |field: &usize| rows.names[*field].clone();
+    if let Some(field) = weight.filter(|field| wants_targets && of(*field).texts == 0 && of(*field).spread.is_zero()) {
+        let message =
+            format!("names `{}`, whose values are all 0: nothing would be learned from any row", name(&field));
+        return Err(Error::Unsuitable { setting: "weight", message });
+    }
     let mut target_classes: Vec<Vec<String>> = Vec::new();
     let mut label_type = LabelType::Text;
     let target = match &labels[..] {
@@ -198,6 +203,11 @@ pub(crate) fn fit(
                 if is_classes(label) {
                     target_classes.push(category_names(of(*label), rows, *label)?);
                 } else {
+                    if of(*label).is_date() {
+                        let message =
+                            format!("names `{}`, which holds dates: write it as numbers to learn it", name(label));
+                        return Err(Error::Unsuitable { setting: "label", message });
+                    }
                     expect_numbers(of(*label), rows, *label)?;
                     target_classes.push(Vec::new());
                 }
@@ -208,7 +218,7 @@ pub(crate) fn fit(
             let shift = |label: &usize| if is_classes(label) { 0.0 } else { of(*label).spread.shift() };
             let mut shifts: Vec<f64> = labels.iter().map(shift).collect();
             for (label, shift) in labels.iter().zip(&shifts).filter(|(label, _)| !is_classes(label)) {
-                notes.remarks.extend(of(*label).spread.remark(*shift, &rows.path, &name(label)));
+                notes.remarks.extend(of(*label).spread.remark_on_target(*shift, &rows.path, &name(label)));
             }
             if shifts.iter().all(|shift| *shift == 0.0) {
                 shifts.clear();
@@ -225,6 +235,7 @@ pub(crate) fn fit(
         labels: label_type,
         target_classes,
         sequence: None,
+        text_steps: None,
         image: None,
     };
     Ok(Fitted { schema, rows: count, starts, notes, groups: groups.map(|groups| groups.numbers) })

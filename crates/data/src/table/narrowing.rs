@@ -76,19 +76,34 @@ impl Spread {
         self.extent.shift()
     }
 
+    /// True if every number is 0.
+    pub(super) fn is_zero(&self) -> bool {
+        (self.extent.least, self.extent.most) == (0.0, 0.0)
+    }
+
     /// The mean of all numbers; 0 of none.
     pub(super) fn mean(&self) -> f64 {
         self.extent.sum / self.extent.count.max(1) as f64
     }
 
-    /// Says so where numbers that differ become the same.
+    /// Says so where numbers of features that differ become the same.
     pub(crate) fn remark(&self, shift: f64, path: &Path, column: &str) -> Option<String> {
+        let remedy = format!("; if they are names, not amounts, `drop={column}` or `categories={column}` says so");
+        self.collapses(shift, path, column).map(|collapses| collapses + &remedy)
+    }
+
+    /// Says so where numbers to predict that differ become the same.
+    pub(crate) fn remark_on_target(&self, shift: f64, path: &Path, column: &str) -> Option<String> {
+        self.collapses(shift, path, column).map(|collapses| collapses + ": smaller differences are not learned")
+    }
+
+    fn collapses(&self, shift: f64, path: &Path, column: &str) -> Option<String> {
         let sampled = self.sample.len();
         let (distinct, narrow) = distinct_numbers(self.sample.clone(), shift);
         (narrow < distinct).then(|| {
             format!(
                 "column `{column}` of `{}`: {distinct} different numbers among the first {sampled} become {narrow} when they are rounded to \
-                 32 bits; if they are names, not amounts, `drop={column}` or `categories={column}` says so",
+                 32 bits",
                 path.display()
             )
         })
@@ -151,8 +166,22 @@ pub(crate) fn remark_on_classes(names: &[String], column: &str) -> Option<String
 pub(crate) fn remark_on_held_out(unknown: u64, rows: &Rows) -> Option<String> {
     (unknown > 0).then(|| {
         format!(
-            "{unknown} cells of the held-out rows of `{}` have categories that the rows to learn from lack: they are taken for none of \
-             the known ones",
+            "{unknown} {} of the held-out rows of `{}` with categories that the rows to learn from lack {} taken for none of the known \
+             ones",
+            if unknown == 1 { "cell" } else { "cells" },
+            rows.path.display(),
+            if unknown == 1 { "is" } else { "are" }
+        )
+    })
+}
+
+/// Says so where rows have categories that a trained model does not know.
+pub(crate) fn remark_on_unknown(unknown: u64, rows: &Rows) -> Option<String> {
+    (unknown > 0).then(|| {
+        let (cells, are) = if unknown == 1 { ("cell", "is") } else { ("cells", "are") };
+        format!(
+            "{unknown} {cells} of `{}` with categories that the model was not trained on {are} taken for none of its categories \
+             (`unknown=ignore`)",
             rows.path.display()
         )
     })

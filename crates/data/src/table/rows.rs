@@ -262,6 +262,19 @@ impl Rows {
         })
     }
 
+    /// Fails if several of these columns are not there, with all of their names.
+    pub(crate) fn expect_columns(&self, wanted: &[&str]) -> Result<(), Error> {
+        let lacking: Vec<&str> = wanted.iter().copied().filter(|name| self.column(name).is_err()).collect();
+        match lacking.len() {
+            0 | 1 => Ok(()),
+            _ => Err(Error::NoSuchColumns {
+                path: self.path.clone(),
+                found: listed(lacking),
+                columns: listed(self.names.iter().map(String::as_str)),
+            }),
+        }
+    }
+
     /// The place of a column that is given by name or by place.
     pub(crate) fn column(&self, wanted: &str) -> Result<usize, Error> {
         if let Some(at) = self.names.iter().position(|name| name == wanted) {

@@ -29,6 +29,9 @@ pub struct Schema {
     /// The columns that make sequences of rows, for `sequences:`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequenceColumns>,
+    /// The characters of an example, for `text:`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_steps: Option<usize>,
     /// The form that images were brought to, for `images:`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageForm>,

@@ -21,6 +21,8 @@ pub struct ColumnSurvey {
     pub texts: u64,
     /// Texts that people would read as numbers, such as `$12`.
     pub numeric_texts: u64,
+    /// The first of these, if there is one.
+    pub numeric_text: Option<String>,
     /// Texts that are dates of ISO 8601.
     pub dates: u64,
     /// Cells without a value.
@@ -72,7 +74,8 @@ impl ColumnSurvey {
             _ if values == 0 => Some("has no value".into()),
             _ if self.distinct == 1 => Some("has one value only".into()),
             _ if self.is_text() && 2 * self.numeric_texts > self.texts => {
-                Some(format!("holds numbers such as `{}` that cannot be read as numbers", self.example))
+                let example = self.numeric_text.as_deref().unwrap_or_default();
+                Some(format!("holds numbers such as `{example}` that cannot be read as numbers"))
             }
             _ if self.is_text() && self.distinct as u64 == values && values > 20 => {
                 Some("has another text in every row, as names and keys have".into())
@@ -105,6 +108,8 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
                 on_top.clone_from(&text);
             }
             *repeats += u64::from(*on_top == text);
+            // `1` and `1.0` are one value.
+            let mut value = None;
             match Cell::of(&text) {
                 Cell::Missing => {
                     column.missing += 1;
@@ -112,6 +117,7 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
                 }
                 Cell::Number(number) => {
                     column.numbers += 1;
+                    value = Some(number.to_string());
                     column.is_countable &= number >= 0.0 && number.fract() == 0.0;
                     column.minimum = Some(column.minimum.map_or(number, |least| least.min(number)));
                     column.maximum = Some(column.maximum.map_or(number, |most| most.max(number)));
@@ -119,7 +125,10 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
                 }
                 Cell::Text(text) => {
                     column.texts += 1;
-                    column.numeric_texts += u64::from(looks_like_a_number(text));
+                    if looks_like_a_number(text) {
+                        column.numeric_texts += 1;
+                        column.numeric_text.get_or_insert_with(|| text.to_owned());
+                    }
                     column.dates += u64::from(days(text).is_some());
                 }
             }
@@ -127,7 +136,7 @@ pub fn survey(spec: &str, options: &OpenOptions) -> Result<Option<Vec<ColumnSurv
                 column.example.clone_from(&text);
             }
             if distinct.len() < MOST_DISTINCT {
-                distinct.insert(text);
+                distinct.insert(value.unwrap_or(text));
             }
         }
     }

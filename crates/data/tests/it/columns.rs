@@ -212,6 +212,9 @@ fn columns_of_parquet_are_matched_by_name_and_keep_their_offsets() {
     }
     let options = OpenOptions { schema: Some(schema.clone()), ..in_folder(at) };
     let swapped = open("parquet:swapped.parquet?label=kind", &options).expect("the same columns");
+    // The model knows its label, too.
+    let known = open("parquet:swapped.parquet", &options).expect("the same columns");
+    assert_eq!(all(&*known).targets, all(&*swapped).targets);
     assert_eq!(all(&*swapped).features, batch.features);
     let error = refused(at, "parquet:lacks.parquet?label=kind", &*source);
     assert!(error.contains("has no column `when`"), "{error}");
@@ -263,6 +266,8 @@ fn files_of_images_are_named_in_the_order_of_the_examples() {
     assert_eq!((names.len(), examples.examples()), (3, 3));
     let classes: Vec<u32> = names.iter().map(|name| u32::from(name.starts_with('b'))).collect();
     assert_eq!(all(&*examples).targets, Targets::Classes(classes), "{names:?}");
+    let one = image_files("images:shots/a/9.png", &in_folder(folder.path())).expect("read").expect("an image");
+    assert_eq!(one, ["9.png"]);
     assert_eq!(image_files("digits:", &in_folder(folder.path())).expect("read"), None);
 }
 

@@ -24,6 +24,7 @@ fn all() -> Vec<Error> {
             expected: "`label`, `drop`".into(),
             suggestion: Suggestion(Some("red".into())),
         },
+        Error::RepeatedOption { option: "drop".into(), spec: "csv:flowers.csv?drop=a&drop=b".into() },
         Error::Unsuitable {
             setting: "data.batch",
             message: "needs targets that are numbers: leave it out for classes".into(),
@@ -73,6 +74,11 @@ fn all() -> Vec<Error> {
         Error::TooManyNames { path: "data/flowers.csv".into(), column: "colour".into(), limit: 10_000 },
         Error::StrayQuote { path: "data/flowers.csv".into(), line: 7, end: 9 },
         Error::OpenQuote { path: "data/flowers.csv".into(), line: 7 },
+        Error::NoSuchColumns {
+            path: "data/flowers.csv".into(),
+            found: "`reed`, `blue`".into(),
+            columns: "`length`, `colour`".into(),
+        },
         Error::NoSuchColumn {
             path: "data/flowers.csv".into(),
             found: "reed".into(),

@@ -32,6 +32,27 @@ fn shown(values: &[f32]) -> Vec<f32> {
 }
 
 #[test]
+fn steps_of_text_and_ids_of_sequences_are_kept_and_texts_as_order_are_remarked_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = file(folder.path(), "a.txt", "abacab");
+    let trained = opened(&format!("text:{path}?steps=4"));
+    let later = OpenOptions { schema: trained.schema().cloned(), ..OpenOptions::default() };
+    assert_eq!(open(&format!("text:{path}"), &later).expect("the same").shape(), trained.shape());
+    assert_eq!(open(&format!("text:{path}?steps=2"), &later).expect("other steps").shape().features, [2, 1]);
+    let rows = |order: [&str; 3]| {
+        let text = format!("id,when,x,y\nq,{},1,0\np,{},2,1\nq,{},3,0\n", order[0], order[1], order[2]);
+        opened(&format!("sequences:{}?id=id&order=when&label=y", file(folder.path(), "s.csv", &text)))
+    };
+    let source = rows(["9:30", "10:00", "10:30"]);
+    assert_eq!(source.example_names(), Some(("id", &["q", "p"].map(String::from)[..])));
+    let told = source.remarks().join("\n");
+    assert!(told.contains("`order=when` sorts the steps") && told.contains("`9:30`, letter by letter"), "{told}");
+    for order in [["1", "2", "3"], ["2024-01-31", "2024-02-01", "2024-02-02"]] {
+        assert_eq!(rows(order).remarks().join("\n"), "", "{order:?}");
+    }
+}
+
+#[test]
 fn text_is_cut_into_sequences_that_tell_the_next_character() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = file(folder.path(), "a.txt", "abacab");

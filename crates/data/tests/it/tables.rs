@@ -298,6 +298,32 @@ fn options_that_contradict_the_model_are_refused() {
 }
 
 #[test]
+fn rows_that_a_model_was_not_trained_on_are_remarked_on() {
+    let trained =
+        Table::new("a,city,label\n1,rome,p\n2,oslo,q\n").open("label=label&unknown=ignore&missing=mean").unwrap();
+    let later = |text: &str| {
+        let table = Table::new(text);
+        let options = OpenOptions { schema: trained.schema().cloned(), ..table.options() };
+        table.open_with("", options).unwrap().remarks().to_vec()
+    };
+    assert_eq!(later("a,city,label\n1,rome,p\n,oslo,q\n"), Vec::<String>::new());
+    let remarks = later("a,city,label\n,paris,p\n,bonn,q\n,rome,q\n");
+    assert!(remarks[0].starts_with("2 cells of `") && remarks[0].contains("taken for none"), "{remarks:?}");
+    assert!(remarks[1].contains("has a value in `a`, which the model was trained on"), "{remarks:?}");
+    assert_eq!(remarks.len(), 2);
+}
+
+#[test]
+fn weights_that_are_all_zero_and_options_given_twice_are_refused() {
+    let table = Table::new("a,w,label\n1,0,p\n2,0.0,q\n");
+    let error = table.open("label=label&weight=w").err().expect("refused").to_string();
+    assert!(error.contains("`weight` names `w`, whose values are all 0"), "{error}");
+    assert_eq!(Table::new("a,w,label\n1,0,p\n2,3,q\n").open("label=label&weight=w").unwrap().examples(), 2);
+    let error = table.open("label=label&drop=a&drop=w").err().expect("refused").to_string();
+    assert_eq!(error, "`csv:t.csv?label=label&drop=a&drop=w` has the option `drop` twice: keep one of them");
+}
+
+#[test]
 fn a_first_line_that_states_the_separator_is_no_row() {
     for text in ["sep=;\na;label\n1,5;x\n2;y\n", "\u{feff}sep=;\r\na;label\r\n1,5;x\r\n2;y\r\n"] {
         let source = Table::new(text).open("label=label&categories=a").unwrap();

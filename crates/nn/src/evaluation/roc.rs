@@ -163,8 +163,12 @@ impl Roc {
         };
         let curve = self.curve();
         let points = curve.precision_recall();
-        let best = points.iter().skip(1).map(|point| (f1(point), point)).reduce(|a, b| if b.0 > a.0 { b } else { a });
-        best.filter(|_| curve.positive > 0.0).map(|(f1, point)| BestThreshold { threshold: point.threshold, f1 })
+        let all = points.iter().enumerate().skip(1).map(|(at, point)| (f1(point), at));
+        let (f1, at) = all.reduce(|a, b| if b.0 > a.0 { b } else { a }).filter(|_| curve.positive > 0.0)?;
+        // Every threshold above the next lower score gives the same classes: the usual one is kept if it is among these.
+        let below = points.get(at + 1).map_or(f64::NEG_INFINITY, |next| f64::from(next.threshold));
+        let threshold = if below < 0.5 && points[at].threshold >= 0.5 { 0.5 } else { points[at].threshold };
+        Some(BestThreshold { threshold, f1 })
     }
 
     /// The areas and counts, for JSON.
@@ -366,6 +370,10 @@ mod tests {
         let best = roc.best_threshold().expect("positives");
         assert_eq!(best.threshold, 0.3);
         assert!((best.f1 - 6.0 / 7.0).abs() < 1e-12, "{best:?}");
+        // Of all thresholds that give the same classes, the usual one.
+        let mut apart = Roc::new(Thresholds::Exact);
+        apart.add(&[0.999, 0.998, 0.01], &[1, 1, 0], None);
+        assert_eq!(apart.best_threshold().map(|best| (best.threshold, best.f1)), Some((0.5, 1.0)));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Checkpoints {
 
     /// All that is there of a run, but for the model at its end.
     pub(crate) fn all_in(folder: &Path) -> Vec<PathBuf> {
-        let is_ours = |name: &str| name == NEWEST || name == BEST || steps_of(name).is_some();
+        let is_ours = |name: &str| name == NEWEST || name == BEST || steps_of(name).is_some() || is_of_master(name);
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path());
         files.filter(|path| path.is_file()).collect()
@@ -135,6 +135,13 @@ impl Checkpoints {
 
 fn older_name(iteration: u64) -> String {
     format!("checkpoint-{iteration}.safetensors")
+}
+
+/// True for the name of a checkpoint of a master: `checkpoint-TERM-ROUND.safetensors`.
+fn is_of_master(name: &str) -> bool {
+    let numbers = name.strip_prefix("checkpoint-").and_then(|name| name.strip_suffix(".safetensors"));
+    let numbers = numbers.and_then(|numbers| numbers.split_once('-'));
+    numbers.is_some_and(|(term, round)| term.parse::<u64>().is_ok() && round.parse::<u64>().is_ok())
 }
 
 fn steps_of(name: &str) -> Option<u64> {

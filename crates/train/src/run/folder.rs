@@ -8,7 +8,7 @@ use paceline_data::{OpenOptions, reads};
 
 use crate::run::checkpoint::Checkpoints;
 use crate::run::journal::{self, LOG};
-use crate::{Error, Job};
+use crate::{Error, IfFound, Job};
 
 const LOCK: &str = ".lock";
 
@@ -71,6 +71,8 @@ const RECORD: &str = "record.json";
 const TERM: &str = "term";
 /// The key and the token of a run on many machines.
 const IDENTITY: &str = "identity";
+/// The lock of the master that leads.
+const MASTER_LOCK: &str = "master.lock";
 /// The trials of a search.
 pub(crate) const TRIALS: &str = "trials.jsonl";
 /// The figures of a cross-validation.
@@ -78,7 +80,7 @@ pub(crate) const FOLDS: &str = "cross-validation.json";
 /// What a search leaves beside its trials, and a cross-validation beside its figures.
 const OF_SEARCH: [&str; 3] = ["best.toml", "best.json", TRIALS];
 /// The files of masters.
-const OF_MASTERS: [&str; 4] = [RECORD, TERM, "statistics.json", "statistics.html"];
+const OF_MASTERS: [&str; 6] = [RECORD, TERM, "statistics.json", "statistics.html", "run-number", MASTER_LOCK];
 const OF_FOLDS: [&str; 2] = ["out-of-fold.csv", FOLDS];
 
 /// True if masters have led a run there: its term is a number, or its record a table with a term, or what they leave lies beside these.
@@ -179,6 +181,23 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
     entries.filter(is_part).collect()
 }
 
+/// Fails if a master leads in this folder now.
+fn expect_no_master(folder: &Path) -> Result<(), Error> {
+    let Ok(file) = File::open(folder.join(MASTER_LOCK)) else { return Ok(()) };
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::FolderInUse { path: folder.to_owned(), by: "a master with another".into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How the folder of a fold or a trial is begun that has no checkpoint to go on from: over what a run has left that was killed before its
+/// first checkpoint, but over nothing else.
+pub(crate) fn begun_anew(folder: &Path) -> IfFound {
+    if folder.join(LOG).exists() { IfFound::Overwrite } else { IfFound::Refuse }
+}
+
 /// The files of a folder that a run would write or remove.
 fn at_stake(folder: &Path) -> Vec<PathBuf> {
     let own = [super::MODEL, TRIALS, FOLDS, RECORD, TERM];
@@ -220,12 +239,14 @@ impl Job {
 pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     let fail = |source| Error::Output { path: folder.to_owned(), source };
     let has = |name: &str| folder.join(name).exists();
+    expect_no_master(folder)?;
     // A file of such a name may be somebody's own: it goes only with what it belongs to.
     let mut names: Vec<&str> = Vec::new();
-    names.extend(journal::FILES.into_iter().filter(|_| has(LOG)));
+    names.extend(journal::FILES.into_iter().chain([super::MODEL]).filter(|_| has(LOG)));
     names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
     names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
-    names.extend(OF_MASTERS.into_iter().filter(|_| is_led(folder)));
+    names.extend(OF_MASTERS.into_iter().chain([super::MODEL]).filter(|_| is_led(folder)));
+    names.dedup();
     let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());
     Checkpoints::all_in(folder).into_iter().chain(files).try_for_each(std::fs::remove_file).map_err(fail)?;
     parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)

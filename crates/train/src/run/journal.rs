@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,7 +69,10 @@ impl Journal {
         }
         let log = match epochs_done {
             0 => File::create(folder.join(LOG)),
-            _ => File::options().append(true).create(true).open(folder.join(LOG)),
+            _ => File::options().append(true).create(true).open(folder.join(LOG)).and_then(|mut log| {
+                end_torn_line(&folder.join(LOG), &mut log)?;
+                Ok(log)
+            }),
         };
         if epochs_done == 0 {
             // What a run before has left would be taken for this one's.
@@ -282,7 +285,18 @@ fn read_log(folder: &Path, metrics: &[Metric]) -> Vec<Row> {
     rows.into_values().collect()
 }
 
-fn write_beside(path: &Path, text: &str) -> io::Result<()> {
+/// A full disk may have left the begin of a line: what comes next is a line of its own.
+fn end_torn_line(path: &Path, log: &mut File) -> io::Result<()> {
+    let mut last = [b'\n'];
+    let mut read = File::open(path)?;
+    if read.metadata()?.len() > 0 {
+        read.seek(SeekFrom::End(-1))?;
+        read.read_exact(&mut last)?;
+    }
+    if last == *b"\n" { Ok(()) } else { log.write_all(b"\n") }
+}
+
+pub(crate) fn write_beside(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension("part");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
@@ -317,6 +331,9 @@ mod tests {
         journal.tell(&epoch(4));
         journal.tell(&saved(20));
         assert_eq!(epochs(), [(1, 1.0), (2, 0.5), (3, 1.0 / 3.0), (4, 0.25)]);
+        // A line that a full disk has cut short does not spoil the next one.
+        let mut log = std::fs::File::options().append(true).open(folder.path().join(super::LOG)).expect("a log");
+        std::io::Write::write_all(&mut log, b"{\"event\":\"ep").expect("written");
         // What comes again stands there once.
         let mut journal = begin(2);
         journal.tell(&epoch(3));

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use paceline_data::Schema;
 use paceline_model::{Progress, State};
 use paceline_nn::{ModelFile, Network, Parameter};
 
+use crate::run::resume::read_extra;
 use crate::{Error, Normalisers, Trainer};
 
 /// What is taken over from a model.
@@ -32,6 +34,10 @@ impl Trainer {
         let (network, origin) = (&self.network, Path::new("the model to begin with"));
         same_arrays(network.parameters(), model.network.parameters())?;
         same_arrays(network.running(), model.network.running())?;
+        let schema: Option<Schema> = read_extra(model, origin, "schema")?;
+        if let (Some(own), Some(theirs)) = (self.train.schema(), &schema) {
+            same_meaning(own, theirs)?;
+        }
         let is_finite = |parameter: &&Parameter| {
             model.state.parameters[parameter.range.clone()].iter().all(|value| value.is_finite())
         };
@@ -65,6 +71,40 @@ impl Trainer {
     pub fn first_progress(&self) -> Progress {
         self.begins.as_ref().map_or_else(Progress::default, |begins| begins.progress)
     }
+}
+
+/// Fails if features or classes stand in other places than they did when the model was trained: its weights are of places.
+fn same_meaning(ours: &Schema, theirs: &Schema) -> Result<(), Error> {
+    let other = |expected: String, found: String| Err(Error::OtherModel { expected, found });
+    if !ours.columns.is_empty() && !theirs.columns.is_empty() {
+        same_features(ours, theirs)?;
+        let (own, known) = (ours.shifts(), theirs.shifts());
+        if let Some(at) = (0..own.len()).find(|at| own[*at] != known[*at]) {
+            let name = &ours.feature_names()[at];
+            return other(
+                format!("`{name}` less {}, as the training data is read", own[at]),
+                format!("less {}", known[at]),
+            );
+        }
+    }
+    let classes = |schema: &Schema| schema.class_names().map(<[String]>::to_vec).unwrap_or_default();
+    let (own, known) = (classes(ours), classes(theirs));
+    let is_permuted = own != known && own.len() == known.len() && own.iter().all(|name| known.contains(name));
+    match is_permuted {
+        true => other(format!("the classes `{}`", own.join("`, `")), format!("`{}`", known.join("`, `"))),
+        false => Ok(()),
+    }
+}
+
+/// Fails if the features of two schemas are not the same, in the same order.
+pub(crate) fn same_features(ours: &Schema, theirs: &Schema) -> Result<(), Error> {
+    let (own, known) = (ours.feature_names(), theirs.feature_names());
+    let Some(at) = (0..own.len().max(known.len())).find(|at| own.get(*at) != known.get(*at)) else { return Ok(()) };
+    let name = |names: &[String]| names.get(at).map_or("nothing".into(), |name| format!("`{name}`"));
+    Err(Error::OtherModel {
+        expected: format!("feature {} to be {}, as in the training data", at + 1, name(&own)),
+        found: format!("{}: name the columns in the order of the model, as in `?columns=a,b`", name(&known)),
+    })
 }
 
 fn same_arrays(ours: &[Parameter], theirs: &[Parameter]) -> Result<(), Error> {

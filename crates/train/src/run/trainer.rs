@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use paceline_data::{LoaderOptions, NormaliserKind, Source, TargetShape, check_by_length};
 use paceline_model::{Progress, State};
-use paceline_nn::{Engine, ModelFile, Network, OutputInfo, Registry};
+use paceline_nn::{Engine, Loss as LossFunction, ModelFile, Network, OutputInfo, Registry};
 
 use crate::normalisers::suiting_targets;
 use crate::run::Run;
@@ -311,6 +311,22 @@ pub(crate) fn fits_features(network: &Network, source: &dyn Source, what: &'stat
     Ok(())
 }
 
+/// The first label with texts at an end of the network that does not tell their classes apart: the numbers of classes are no amounts.
+fn text_label<'a>(network: &Network, source: &dyn Source, names: &'a [String]) -> Option<&'a str> {
+    let classes = &source.schema()?.target_classes;
+    let count = |column: usize| classes.get(column).map_or(0, Vec::len);
+    let ends = network.targets_of(names.len())?;
+    let unsuited = ends.into_iter().zip(network.outputs()).flat_map(|(columns, output)| {
+        let tells = match (columns.len(), output.columns.len()) {
+            (1, 1) if *output.loss == LossFunction::BinaryCrossEntropy => 2,
+            (1, outputs) if outputs > 1 => outputs,
+            _ => 0,
+        };
+        columns.filter(move |column| count(*column) > tells)
+    });
+    unsuited.into_iter().next().map(|column| names[column].as_str())
+}
+
 /// Whether a source has what a network takes and wants.
 fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<(), Error> {
     fits_features(network, source, what)?;
@@ -346,6 +362,13 @@ fn fits(network: &Network, source: &dyn Source, what: &'static str) -> Result<()
             let expected = format!("{wanted}, as many {why}");
             misfit(format!("{} target columns", names.len()), expected)
         }
-        _ => Ok(()),
+        TargetShape::Values { names } => match text_label(network, source, names) {
+            Some(label) => misfit(
+                format!("the label `{label}`, whose texts are classes"),
+                "numbers there, or fewer classes: give each label an end of its own with `units = \"auto\"`".into(),
+            ),
+            None => Ok(()),
+        },
+        TargetShape::Classes { .. } => Ok(()),
     }
 }

@@ -22,6 +22,8 @@ use crate::memory;
 use crate::run::MODEL;
 use crate::run::checkpoint::Checkpoints;
 use crate::run::event::counted;
+use crate::run::folder::begun_anew;
+use crate::run::journal::write_beside;
 use crate::run::metric::figure;
 use crate::{CheckpointOptions, Error, IfFound, Job, Mode, Outcome, PhasedTrainer, Stop};
 pub use book::Trial;
@@ -211,6 +213,11 @@ impl Tuning {
         self.job.notes()
     }
 
+    /// What its data should be looked at for, a sentence each.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.sources.iter().flat_map(|source| source.remarks())
+    }
+
     /// Epochs that trials are trained for, from the first stop to the last; none are as many as their jobs say.
     fn rungs(&self) -> Vec<Option<u64>> {
         if self.config.method != Method::Halving {
@@ -332,7 +339,7 @@ impl Tuning {
 
     fn outcome(&self, trial: usize, epochs: Option<u64>, folder: &Path, stop: &Stop) -> Result<Outcome, Error> {
         // A trial that was stopped, or stood at an earlier stop, goes on.
-        let found = if Checkpoints::newest_in(folder).exists() { IfFound::Resume } else { IfFound::Overwrite };
+        let found = if Checkpoints::newest_in(folder).exists() { IfFound::Resume } else { begun_anew(folder) };
         self.trainer(trial, epochs, Some(folder), found)?.stopped_by(stop).run(&mut |_| {})
     }
 
@@ -381,7 +388,7 @@ impl Tuning {
             counted(best.epochs, "epoch")
         );
         let text = if self.is_json { text } else { comment + &text };
-        std::fs::write(&path, text).map_err(fail(&path))?;
+        write_beside(&path, &text).map_err(fail(&path))?;
         let (from, to) = (folder_of(folder, best.trial).join(MODEL), folder.join(MODEL));
         let beside = folder.join(".model.part");
         std::fs::copy(&from, &beside).and_then(|_| std::fs::rename(&beside, &to)).map_err(fail(&to))

@@ -16,7 +16,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,12 +31,23 @@ pub(super) struct Dump {
     file: Mutex<BufWriter<File>>,
 }
 
+/// Fails if a file is there that is no dump of an earlier run.
+fn expect_own(path: &Path) -> io::Result<()> {
+    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact(&mut magic) {
+        Ok(()) if magic == *MAGIC => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is there and holds something else")),
+    }
+}
+
 impl Dump {
     /// Begins `messages.bin` in a folder; one of an earlier run is replaced.
     pub(super) fn create(folder: &Path, workers: usize, parameters: &[f32]) -> Result<Self, Error> {
         let path = folder.join("messages.bin");
         let begin = || {
             std::fs::create_dir_all(folder)?;
+            expect_own(&path)?;
             let mut file = BufWriter::new(File::create(&path)?);
             file.write_all(MAGIC)?;
             file.write_all(&VERSION.to_le_bytes())?;
