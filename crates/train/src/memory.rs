@@ -83,7 +83,7 @@ fn available() -> Option<u64> {
     of_machine.into_iter().chain(of_groups).chain(of_process).min()
 }
 
-/// What is left of the address space of the process, if it has a limit: from `limits` and `status` of a process in `/proc`.
+/// The address space that a process has left, if it has a limit: from its `limits` and `status` in `/proc`.
 fn of_limits(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit = limit.split_whitespace().next()?.parse::<u64>().ok()?;

@@ -318,7 +318,7 @@ fn table(runs: &[Run]) -> Result<()> {
         let changed = run.changed.and_then(|at| at.elapsed().ok()).map(ago).unwrap_or_default();
         let name = &run.name;
         let (epochs, steps, seconds) = match run.state {
-            // Those of its folds are told by their own folders.
+            // The folder of each fold has its own.
             State::Folds => Default::default(),
             _ => {
                 let epochs =

@@ -213,7 +213,7 @@ impl Tuning {
         self.job.notes()
     }
 
-    /// What its data should be looked at for, a sentence each.
+    /// Warnings on its data, a sentence each.
     pub fn remarks(&self) -> impl Iterator<Item = &String> {
         self.sources.iter().flat_map(|source| source.remarks())
     }
