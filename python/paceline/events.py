@@ -43,6 +43,7 @@ EventKind: TypeAlias = Literal[
     "failed",
     # Of a worker, and of the tasks of Spark.
     "joined",
+    "other_run",
     "left",
     "task_begun",
     "task_ended",

@@ -17,7 +17,7 @@ use crate::json_lines::JsonLines;
 pub(crate) enum Reporter {
     Bar(Bar),
     Lines { name: String, steps: u64, epochs: u64, told: Option<Instant>, sent: Option<Traffic> },
-    Json { has_ended: bool, lines: JsonLines },
+    Json { has_ended: bool, is_resumable: bool, lines: JsonLines },
     Nothing,
 }
 
@@ -37,7 +37,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 impl Reporter {
     pub(crate) fn new(events: Events, name: &str) -> Self {
         match events {
-            Events::Json => Reporter::Json { has_ended: false, lines: JsonLines::new() },
+            Events::Json => Reporter::Json { has_ended: false, is_resumable: false, lines: JsonLines::new() },
             Events::None => Reporter::Nothing,
             Events::Auto if std::io::stderr().is_terminal() => {
                 Reporter::Bar(Bar { bar: ProgressBar::hidden(), steps: 0, epochs: 0, workers: 1, sent: None })
@@ -49,7 +49,7 @@ impl Reporter {
     pub(crate) fn tell(&mut self, event: &Event) {
         match self {
             Reporter::Nothing => {}
-            Reporter::Json { has_ended, lines } => {
+            Reporter::Json { has_ended, lines, .. } => {
                 *has_ended |=
                     matches!(event, Event::Finished { .. } | Event::Failed { .. } | Event::AlreadyEnded { .. });
                 lines.say(serde_json::to_string(event).expect("events are names and numbers"));
@@ -94,11 +94,18 @@ impl Reporter {
         }
     }
 
+    /// Whatever may fail now, the same command goes on from a checkpoint.
+    pub(crate) fn resumable(&mut self, resumable: bool) {
+        if let Reporter::Json { is_resumable, .. } = self {
+            *is_resumable = resumable;
+        }
+    }
+
     /// What the command comes to: with JSON the last event of one that failed is `failed`, wherever it did, and one whose events
     /// could not be written has failed.
     pub(crate) fn conclude(mut self, result: Result<Exit>) -> Result<Exit> {
-        if let (Err(error), Reporter::Json { has_ended: false, .. }) = (&result, &self) {
-            self.tell(&Event::Failed { error: sentence(error), resumable: false });
+        if let (Err(error), Reporter::Json { has_ended: false, is_resumable, .. }) = (&result, &self) {
+            self.tell(&Event::Failed { error: sentence(error), resumable: *is_resumable });
         }
         let Reporter::Json { lines, .. } = self else { return result };
         let written = lines.finish();

@@ -13,6 +13,7 @@
 //! - [`prove`]: count and fingerprint of the data, so that all train on the same.
 
 pub mod coordination;
+mod descriptors;
 mod door;
 mod error;
 pub mod inference;

@@ -144,7 +144,10 @@ pub enum Word {
     Hello {
         /// What it has made up, for a proof that holds only here.
         nonce: String,
-        /// The newest term that it has seen.
+        /// The run that it was a member of; 0 if it was of none.
+        #[serde(default)]
+        known_run: u64,
+        /// The newest term that it has seen of that run.
         known_term: Term,
         /// The version of the protocol that it speaks.
         version: Version,

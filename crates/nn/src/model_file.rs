@@ -184,7 +184,10 @@ impl ModelFile {
             self.write(numbers, arrays, &mut file)?;
             file.sync_all()
         })();
-        written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
+        // The new name must outlast a loss of power, too.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let renamed = written.and_then(|()| std::fs::rename(&beside, path));
+        renamed.and_then(|()| File::open(folder)?.sync_all()).map_err(|source| {
             // Nothing half-written stays behind; if it cannot be removed there is nothing more to be done.
             let _ = std::fs::remove_file(&beside);
             fail("write", source)

@@ -60,7 +60,7 @@ pub use replica::{
 pub use run::checkpoint::CheckpointOptions;
 pub use run::early_stopping::{EarlyStopping, Standing, Verdict};
 pub use run::event::{Event, KeptEpoch, counted};
-pub use run::folder::{Holds, expect_free};
+pub use run::folder::{Holds, expect_free, has_checkpoint};
 pub use run::halt::Stop;
 pub use run::journal::{End, Journal, Row, panels, read_end, read_epochs};
 pub use run::metric::{Metric, figure};

@@ -86,7 +86,9 @@ fn lead(arguments: &arguments::Master, reporter: &mut Reporter) -> Result<Exit> 
             keep_statistics(statistics, &output);
         }
         reporter.tell(event);
-    })?;
+    });
+    reporter.resumable(!arguments.restart && paceline::train::has_checkpoint(&output));
+    let outcome = outcome?;
     if let (Some(scores), Events::Auto, false) = (&outcome.scores, arguments.events, outcome.stopped) {
         let _ = writeln!(std::io::stdout(), "{scores}");
     }

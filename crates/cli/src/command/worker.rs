@@ -110,6 +110,9 @@ fn tell(events: Events, event: &WorkerEvent, lines: Option<&mut JsonLines>) {
             WorkerEvent::Waiting { place, reason, seconds_left } => {
                 emit!("waiting for a master at {place} for another {seconds_left} s: {reason}");
             }
+            WorkerEvent::OtherRun { master } => {
+                emit!("the master at {master} leads another run than this worker was a member of: it joins that one");
+            }
             WorkerEvent::StoodStill { seconds } => emit!("this worker {}", stood_still(*seconds)),
             WorkerEvent::Left { reason } => emit!("not a member any more: {reason}; joining again"),
             WorkerEvent::Finished { reason } => emit!("finished: {reason}"),

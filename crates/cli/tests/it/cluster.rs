@@ -471,6 +471,7 @@ fn another_version_is_told_what_both_are() {
     let newer = Version { minor: PROTOCOL.minor + 1, ..PROTOCOL };
     for version in [newer, Version { major: 99, minor: 0 }] {
         let hello = Word::Hello {
+            known_run: 0,
             nonce: String::new(),
             known_term: 0,
             version,

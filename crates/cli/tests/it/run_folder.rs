@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::masters::{address, ended_well, left_well, master, text, worker};
-use crate::paceline::{named, run};
+use crate::paceline::{Watched, command, named, run};
 
 /// The checkpoints of a run, oldest first.
 fn checkpoints(folder: &Path) -> Vec<PathBuf> {
@@ -58,6 +59,59 @@ fn a_damaged_checkpoint_is_told_and_the_one_before_it_taken() {
 }
 
 #[test]
+fn a_checkpoint_that_is_gone_is_told_and_the_one_before_it_taken() {
+    let folder = killed();
+    let newest = checkpoints(folder.path()).pop().expect("one");
+    fs::remove_file(&newest).expect("removed");
+    let mut second = master(folder.path(), &LONG);
+    let warning = text(&second.wait_for("warning")["message"]);
+    let name = newest.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(warning.contains(name) && warning.contains("going on from"), "{warning}");
+    assert!(second.wait_for("started")["resumed_at"].as_u64() > Some(0));
+    second.kill();
+    // None at all is not taken for a beginning.
+    checkpoints(folder.path()).iter().for_each(|path| fs::remove_file(path).expect("removed"));
+    run(folder.path(), &SAME).refused(1, &["found nothing", "--restart"]);
+    let told = run(folder.path(), &[&SAME[..], &["--events", "json"]].concat());
+    assert_eq!(named(&told.events(), "failed")[0]["resumable"], false, "nothing is left to go on from");
+}
+
+#[test]
+fn masters_keep_as_many_checkpoints_as_the_job_says() {
+    for (keep, expected) in [(1, 2), (4, 4)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keep = format!("train.checkpoint.keep={keep}");
+        let mut master = master(folder.path(), &["--set", &keep]);
+        let worker = worker(folder.path(), &["--join", &address(&mut master)]);
+        ended_well(master, 20);
+        left_well(worker);
+        assert_eq!(checkpoints(folder.path()).len(), expected, "{keep}");
+    }
+}
+
+#[test]
+fn a_worker_of_a_run_that_is_gone_joins_the_next_one_at_the_same_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = crate::cluster::free_port();
+    let listen = [&LONG[..], &["--listen", &port]].concat();
+    let mut first = master(folder.path(), &listen);
+    first.wait_for("listening");
+    let mut worker = worker(folder.path(), &["--join", &port]);
+    first.wait_for("checkpoint");
+    first.kill();
+    // The second master of the run rules a higher term than the first one of the next run will.
+    let mut second = master(folder.path(), &listen);
+    second.wait_for("checkpoint");
+    second.kill();
+    fs::rename(folder.path().join("run"), folder.path().join("gone")).expect("moved");
+    let mut third = master(folder.path(), &["--listen", &port]);
+    third.wait_for("listening");
+    worker.wait_for("other_run");
+    ended_well(third, 20);
+    left_well(worker);
+}
+
+#[test]
 fn without_a_checkpoint_that_can_be_read_nothing_begins() {
     let folder = killed();
     let all = checkpoints(folder.path());
@@ -74,6 +128,8 @@ fn without_a_checkpoint_that_can_be_read_nothing_begins() {
         let made = std::process::Command::new("mkfifo").arg(newest).status().expect("`mkfifo`");
         assert!(made.success());
         run(folder.path(), &SAME).refused(1, &[&name, "a pipe"]);
+        let told = run(folder.path(), &[&SAME[..], &["--events", "json"]].concat());
+        assert_eq!(named(&told.events(), "failed")[0]["resumable"], true, "what cannot be read now may be read later");
     }
 }
 
@@ -182,4 +238,40 @@ fn a_master_tells_what_in_the_data_was_perhaps_not_meant_so() {
     let told = text(&master.wait_for("warning")["message"]);
     assert!(told.contains("1 of the 6 rows") && told.contains("s.csv"), "{told}");
     master.kill();
+}
+
+/// The same command with at most so many files open, and no way to raise that.
+fn with_files(command: &Command, files: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]).arg(command.get_program());
+    limited.args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
+#[test]
+fn a_master_short_of_files_leads_its_run_to_the_end_whoever_knocks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usual =
+        ["master", "--events", "json", "--output", "run", "--set", "data.global_batch=24", "--set", "train.epochs=20"];
+    let mut master = Watched::watch(&mut with_files(&command(folder.path(), &usual), 40));
+    let listening = master.wait_for("listening");
+    let [members, status] = ["address", "status"].map(|name| text(&listening[name]));
+    let worker = worker(folder.path(), &["--join", &members]);
+    master.wait_for("worker_joined");
+    // They hold what they get for as long as the run lasts.
+    let knock = |address: &str| std::net::TcpStream::connect(address).ok();
+    let held: Vec<_> = (0..120).flat_map(|_| [knock(&members), knock(&status)]).collect();
+    assert!(held.iter().flatten().count() > 40);
+    let events = ended_well(master, 20);
+    assert!(named(&events, "finished").len() == 1 && named(&events, "failed").is_empty());
+    left_well(worker);
 }

@@ -219,7 +219,7 @@ impl Coordination for Embedded {
 
     /// A folder is never silent: who lost it was succeeded.
     fn regain(&mut self, _limit: Duration) -> Result<(), CoordinationError> {
-        if self.leading.is_some() { Ok(()) } else { Err(self.lost()?) }
+        if self.leading.is_some() { self.check() } else { Err(self.lost()?) }
     }
 
     fn find(&mut self, after: u64, limit: Duration) -> Result<Option<RunRecord>, CoordinationError> {

@@ -129,6 +129,7 @@ impl Helper<'_> {
                 self.transport.admit(link);
                 let hello = Word::Hello {
                     nonce: self.nonce.clone(),
+                    known_run: 0,
                     known_term: 0,
                     version: PROTOCOL,
                     program: env!("CARGO_PKG_VERSION").to_owned(),

@@ -25,8 +25,8 @@ use crate::wire::Version;
 
 /// The model in the folder of a run.
 pub(super) const MODEL: &str = "model.safetensors";
-/// Checkpoints that are kept.
-const KEPT: usize = 2;
+/// Checkpoints that are kept at least: the newest may turn out to be damaged.
+const FEWEST_KEPT: usize = 2;
 /// Numbers of a model that are compared at a time.
 const COMPARED: usize = 16 << 10;
 /// The name of the outer optimiser's way among the arrays of a file.
@@ -125,18 +125,19 @@ impl Disk {
         entries.map(|entry| entry.path()).filter(is_of_a_run).min()
     }
 
-    /// The state that a run goes on from: the newest, or the one before if that file is damaged.
+    /// The state that a run goes on from: the newest, or the one before if that file is damaged or gone.
     pub(super) fn load(&self, record: &RunRecord) -> Result<Begun, ClusterError> {
         // Wherever the folder was when it was written, and however its name was typed: it is this one.
         let recorded = PathBuf::from(record.checkpoint.clone().unwrap_or_default());
         let path = recorded.file_name().map_or_else(|| recorded.clone(), |name| self.folder.join(name));
         let bad = |expected: String, found: String| ClusterError::BadCheckpoint { path: path.clone(), expected, found };
-        if !path.exists() {
-            let expected = format!("the checkpoint that the master of term {} has written", record.term);
-            let found = "nothing: all masters of a run need the same `--output` folder, or begin anew with `--restart`";
-            return Err(bad(expected, found.into()));
-        }
         let damage = match self.read(&path, record) {
+            _ if !path.exists() => {
+                let expected = format!("the checkpoint that the master of term {} has written", record.term);
+                let found =
+                    "nothing: all masters of a run need the same `--output` folder, or begin anew with `--restart`";
+                bad(expected, found.into())
+            }
             // What cannot be read now may be read later, and what is newer than this program is not damaged.
             Err(ClusterError::Network(error @ (Unread::File { .. } | Unread::Version { .. }))) => {
                 return Err(error.into());
@@ -214,7 +215,8 @@ impl Disk {
     /// Removes all but the newest checkpoints; one that cannot be removed costs room and nothing else.
     pub(super) fn tidy(&self, newest: &Path) {
         let all = self.checkpoints();
-        let surplus = all.len().saturating_sub(KEPT);
+        let kept = self.trainer.options().checkpoint.keep.max(FEWEST_KEPT);
+        let surplus = all.len().saturating_sub(kept);
         for path in all.into_iter().take(surplus).filter(|path| path != newest) {
             let _ = std::fs::remove_file(path);
         }

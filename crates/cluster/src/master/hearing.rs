@@ -58,8 +58,8 @@ impl Term {
                     host.links().close(link, "this phase of the run has ended, and the next one has not begun");
                     Ok(())
                 }
-                Word::Hello { nonce, known_term, version, program, host: machine, purpose } => {
-                    match self.refusal(known_term, version, &program, purpose) {
+                Word::Hello { nonce, known_run, known_term, version, program, host: machine, purpose } => {
+                    match self.refusal((known_run, known_term), version, &program, purpose) {
                         Some(reason) => {
                             self.refuse(link, &reason, host);
                             Ok(())
@@ -164,13 +164,15 @@ impl Term {
     }
 
     /// Why a stranger is refused, and what to do about it.
-    fn refusal(&self, known_term: u64, version: Version, program: &str, purpose: Purpose) -> Option<String> {
+    fn refusal(&self, known: (u64, u64), version: Version, program: &str, purpose: Purpose) -> Option<String> {
+        let (known_run, known_term) = known;
         let other_version = PROTOCOL.refusal(version, program);
         if other_version.is_some() {
             other_version
         } else if purpose != Purpose::Train {
             Some("it trains a network: lend it cores with `paceline worker --join`".into())
-        } else if known_term > self.record.term {
+        } else if known_term > self.record.term && [0, self.record.run].contains(&known_run) {
+            // The terms of another run say nothing of this one.
             let own = self.record.term;
             Some(format!("it has seen term {known_term}, but this master rules term {own}: another master leads"))
         } else {

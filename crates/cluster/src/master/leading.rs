@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::host::{Answer, Unpublished};
 use super::storage::Storage;
-use crate::ClusterError;
 use crate::coordination::{Coordination, CoordinationError, Leadership, Loss, RunRecord};
+use crate::{ClusterError, descriptors};
 
 /// How often it looks whether it still leads, and whether it is asked for anything.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -45,10 +45,19 @@ pub(super) struct Leading {
     is_away: bool,
 }
 
-/// Whether the coordinator was only silent.
+/// True if the coordinator was silent. Too many open files are a shortage of this process, and pass.
 fn is_silence(error: &CoordinationError) -> bool {
-    use CoordinationError::{Lost, Unreachable};
-    matches!(error, Unreachable { .. } | Lost { reason: Loss::NoAnswer { .. } | Loss::SessionExpired })
+    use CoordinationError::{File, Lost, Unreachable};
+    match error {
+        Unreachable { .. } | Lost { reason: Loss::NoAnswer { .. } | Loss::SessionExpired } => true,
+        File { source, .. } => descriptors::is_shortage(source),
+        _ => false,
+    }
+}
+
+/// True if the error does not say who leads: a file that cannot be read now may be read later.
+fn is_unknown(error: &CoordinationError) -> bool {
+    is_silence(error) || matches!(error, CoordinationError::File { .. })
 }
 
 impl Leading {
@@ -165,7 +174,7 @@ impl Leading {
         }
         match self.coordination.check() {
             Ok(()) => Some(()),
-            Err(error) if is_silence(&error) => {
+            Err(error) if is_unknown(&error) => {
                 self.stage = Stage::Unsure;
                 self.be_away(&error)
             }
@@ -179,7 +188,7 @@ impl Leading {
                 self.stage = Stage::Leads;
                 self.be_back()
             }
-            Err(error) if is_silence(&error) => {
+            Err(error) if is_unknown(&error) => {
                 std::thread::sleep(LOOK_EVERY);
                 Some(())
             }

@@ -44,7 +44,7 @@ use crate::tracker::{Board, TrackerOptions};
 use crate::transport::{TcpOptions, TcpTransport, Transport};
 use crate::trust::{MasterIdentity, RunIdentity, Token, Trust};
 use crate::wire::JobText;
-use crate::{ClusterError, EVENTS_WAITING, prove};
+use crate::{ClusterError, EVENTS_WAITING, descriptors, prove};
 use disk::Disk;
 use host::MasterHost;
 use master_loop::{MasterLoop, MasterSetup};
@@ -125,6 +125,7 @@ pub fn run_master(
     stop: &Stop,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, ClusterError> {
+    descriptors::raise_limit();
     // A coordinator elsewhere knows whose run it is; a folder tells by its record.
     if options.coordinator.is_none() && !options.restarts {
         match Holds::of(&options.output) {

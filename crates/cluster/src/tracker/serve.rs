@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::TrackerLimits;
 use super::answer::Answers;
-use crate::local_user;
+use crate::{descriptors, local_user};
 
 /// How long nobody is accepted when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -32,6 +32,11 @@ pub(super) async fn connections(listener: TcpListener, answers: Answers, limits:
             sleep(PAUSE).await;
             continue;
         };
+        if !descriptors::are_left() {
+            drop(stream);
+            sleep(PAUSE).await;
+            continue;
+        }
         open.retain(|connection| !connection.is_finished());
         if open.len() >= limits.connections.max(1)
             && let Some(oldest) = open.pop_front()

@@ -6,7 +6,7 @@ use paceline_exchange::{Bulk, Frame, MemberRules, Planted, sharing};
 use super::WorkerEvent;
 use super::host::WorkerHost;
 use super::links::Links;
-use super::membership::{Ended, Membership};
+use super::membership::{Ended, LastRun, Membership};
 use super::rounds::Rounds;
 use crate::names::name_of;
 use crate::transport::{LinkId, TransportEvent};
@@ -26,9 +26,9 @@ impl Membership {
                 }
                 self.nonce = host.nonce()?;
                 let (nonce, program) = (self.nonce.clone(), env!("CARGO_PKG_VERSION").to_owned());
-                let (known_term, version) = (self.known_term, PROTOCOL);
-                let hello =
-                    Word::Hello { nonce, known_term, version, program, host: host.machine(), purpose: Purpose::Train };
+                let LastRun { run: known_run, term: known_term } = self.last_run;
+                let (version, host_name, purpose) = (PROTOCOL, host.machine(), Purpose::Train);
+                let hello = Word::Hello { nonce, known_run, known_term, version, program, host: host_name, purpose };
                 self.send(self.master, &hello, host);
             }
             TransportEvent::Opened { link } => {
@@ -136,12 +136,18 @@ impl Membership {
                 if !Planted::GivesASilentMasterUp.is(self.setup.planted) {
                     options.patience = self.setup.patience;
                 }
-                if frame.term < self.known_term {
+                let is_known = frame.run == self.last_run.run;
+                if is_known && frame.term < self.last_run.term {
                     self.ended = Some(Ended::NotFound(format!(
                         "it rules term {}, but a newer master of term {} was seen",
-                        frame.term, self.known_term
+                        frame.term, self.last_run.term
                     )));
                     return Ok(());
+                }
+                if !is_known && self.last_run.run != 0 {
+                    // Messages of the run before mean nothing to this one.
+                    self.former = None;
+                    host.tell(&WorkerEvent::OtherRun { master: self.address.clone() });
                 }
                 (self.run, self.term) = (frame.run, frame.term);
                 self.is_encrypted = identity.is_some();

@@ -83,6 +83,13 @@ const LOOKS_AROUND_EVERY: Now = 1000;
 /// How often the master is told how training goes, in milliseconds.
 const REPORT_EVERY: Now = 100;
 
+/// The run that a worker was a member of last, and the newest term that it has seen of it; 0 for none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LastRun {
+    pub(super) run: u64,
+    pub(super) term: Term,
+}
+
 /// What lasts from a connection to a master to the end of the incarnation that it brought.
 pub(super) struct Membership {
     pub(super) setup: Arc<WorkerSetup>,
@@ -91,7 +98,7 @@ pub(super) struct Membership {
     pub(super) began: Now,
     pub(super) run: u64,
     pub(super) term: Term,
-    pub(super) known_term: Term,
+    pub(super) last_run: LastRun,
     pub(super) sequence: u64,
     pub(super) member: Option<MemberRules>,
     pub(super) links: Links,
@@ -133,7 +140,7 @@ impl Membership {
     pub(super) fn new(
         setup: Arc<WorkerSetup>,
         address: String,
-        known_term: Term,
+        last_run: LastRun,
         job: Prepared,
         former: Option<Former>,
         host: &mut dyn WorkerHost,
@@ -147,7 +154,7 @@ impl Membership {
             began: now,
             run: 0,
             term: 0,
-            known_term,
+            last_run,
             sequence: 0,
             member: None,
             links: Links::new(0),

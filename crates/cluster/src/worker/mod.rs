@@ -41,7 +41,7 @@ use serde::Serialize;
 use crate::coordination::ZooKeeperAddress;
 use crate::transport::{Limits, TcpOptions, TcpTransport};
 use crate::trust::{JoinString, Token, Trust};
-use crate::{ClusterError, EVENTS_WAITING};
+use crate::{ClusterError, EVENTS_WAITING, descriptors};
 pub use prepare::read_job;
 pub use surroundings::MakeReplica;
 use surroundings::drive;
@@ -144,6 +144,11 @@ pub enum WorkerEvent {
         /// The job.
         job: String,
     },
+    /// The master there leads another run than the one that it was a member of: it begins anew.
+    OtherRun {
+        /// The master's address.
+        master: String,
+    },
     /// A view has begun.
     View {
         /// Its number.
@@ -195,6 +200,7 @@ pub fn run_worker_with(
     stop: &Stop,
     tell: &mut dyn FnMut(&WorkerEvent),
 ) -> Result<(), ClusterError> {
+    descriptors::raise_limit();
     let (events, inbox) = bounded(EVENTS_WAITING);
     let tcp = TcpOptions {
         listen: options.listen.clone(),

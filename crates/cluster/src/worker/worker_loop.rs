@@ -7,7 +7,7 @@ use paceline_exchange::rounds::{Incarnation, Now, Slots, Term};
 
 use super::WorkerEvent;
 use super::host::{Found, Input, WorkerHost};
-use super::membership::{Ended, Membership, Prepared};
+use super::membership::{Ended, LastRun, Membership, Prepared};
 use super::stream::Former;
 use crate::ClusterError;
 use crate::trust::{Token, Trust};
@@ -51,7 +51,7 @@ enum Stage {
 pub struct WorkerLoop {
     setup: Arc<WorkerSetup>,
     stage: Stage,
-    known_term: Term,
+    last_run: LastRun,
     missing_since: Now,
     /// When it says the next time that it waits for a master.
     tells: Now,
@@ -70,7 +70,7 @@ impl WorkerLoop {
         Self {
             setup: Arc::new(setup),
             stage: Stage::Seeking { again: None },
-            known_term: 0,
+            last_run: LastRun::default(),
             missing_since: now,
             // Somebody who starts everything at once need not hear of it.
             tells: now + 2 * AGAIN_AFTER,
@@ -110,7 +110,7 @@ impl WorkerLoop {
 
     /// The newest term that it has seen.
     pub fn known_term(&self) -> Term {
-        self.known_term
+        self.last_run.term
     }
 
     /// Takes an input, and does all that follows from it.
@@ -170,7 +170,7 @@ impl WorkerLoop {
             && again.is_some_and(|at| now >= at)
         {
             *again = None;
-            host.find(self.known_term);
+            host.find(self.last_run.term);
         }
         Ok(None)
     }
@@ -194,7 +194,7 @@ impl WorkerLoop {
             host.links().set_trust(Trust::joining(key)?);
         }
         let (job, former) = (std::mem::take(&mut self.job), self.former.take());
-        let mut membership = Membership::new(self.setup.clone(), found.address, self.known_term, job, former, host);
+        let mut membership = Membership::new(self.setup.clone(), found.address, self.last_run, job, former, host);
         (membership.expects_master, membership.stood_still) = (expects_master, self.stood_still.take());
         self.stage = Stage::Joined(Box::new(membership));
         Ok(())
@@ -205,8 +205,12 @@ impl WorkerLoop {
         let now = host.now();
         let stage = std::mem::replace(&mut self.stage, Stage::Seeking { again: None });
         let Stage::Joined(membership) = stage else { return Ok(None) };
-        let Membership { address, term, job, former, stood_still, .. } = *membership;
-        self.known_term = self.known_term.max(term);
+        let Membership { address, run, term, job, former, stood_still, .. } = *membership;
+        if run == self.last_run.run {
+            self.last_run.term = self.last_run.term.max(term);
+        } else if run != 0 {
+            self.last_run = LastRun { run, term };
+        }
         (self.job, self.former) = (job, former);
         self.stood_still = self.stood_still.max(stood_still);
         match ended {
@@ -226,7 +230,7 @@ impl WorkerLoop {
             Ended::Rejoin(reason) => {
                 self.missing_since = now;
                 host.tell(&WorkerEvent::Left { reason });
-                host.find(self.known_term);
+                host.find(self.last_run.term);
                 self.tells = now + 2 * AGAIN_AFTER;
             }
         }

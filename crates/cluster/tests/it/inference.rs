@@ -185,6 +185,7 @@ impl Stranger {
         transport.admit(link);
         let mut stranger = Self { transport, inbox, link };
         stranger.say(&Word::Hello {
+            known_run: 0,
             nonce: String::new(),
             known_term: 0,
             version: PROTOCOL,

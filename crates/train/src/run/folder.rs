@@ -181,6 +181,11 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
     entries.filter(is_part).collect()
 }
 
+/// True if a run could go on from what is there.
+pub fn has_checkpoint(folder: &Path) -> bool {
+    !Checkpoints::all_in(folder).is_empty()
+}
+
 /// Fails if a master leads in this folder now.
 fn expect_no_master(folder: &Path) -> Result<(), Error> {
     let Ok(file) = File::open(folder.join(MASTER_LOCK)) else { return Ok(()) };

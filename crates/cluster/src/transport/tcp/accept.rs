@@ -11,9 +11,9 @@ use super::link::{self, Link};
 use super::places::{Place, Places};
 use super::stream::Stream;
 use super::{Shared, after};
-use crate::local_user;
 use crate::transport::TransportEvent;
 use crate::trust::Trust;
+use crate::{descriptors, local_user};
 
 /// How long nobody is accepted when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -27,6 +27,12 @@ pub(super) async fn strangers(shared: Arc<Shared>, listener: TcpListener) {
             sleep(PAUSE).await;
             continue;
         };
+        if !descriptors::are_left() {
+            // The files of the run come first; whoever belongs to it tries again.
+            drop(stream);
+            sleep(PAUSE).await;
+            continue;
+        }
         tokio::spawn(stranger(shared.clone(), stream, peer, places.take()));
     }
 }
