@@ -14,6 +14,18 @@ pub(crate) fn is_another(local: SocketAddr, peer: SocketAddr) -> bool {
     }
 }
 
+/// Whether another user of this machine, who is not root, listens at this address: what is sent there is read by that user. The other end of
+/// a connection has no user before it is accepted, so the listener is asked for.
+pub(crate) fn is_listener_another(at: SocketAddr) -> bool {
+    if !at.ip().to_canonical().is_loopback() {
+        return false;
+    }
+    match (listener(at), own()) {
+        (Some(owner), Some(own)) => owner != own && owner != 0,
+        _ => false,
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn own() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -23,14 +35,29 @@ fn own() -> Option<u32> {
 /// The user of the socket at the other end of a connection.
 #[cfg(target_os = "linux")]
 fn owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+    user_of(|from, to, _| is_same(from, peer) && is_same(to, local))
+}
+
+/// The user of the socket that listens at an address, by itself or with all others of the machine.
+#[cfg(target_os = "linux")]
+fn listener(at: SocketAddr) -> Option<u32> {
+    const LISTENS: &str = "0A";
+    user_of(|from, _, state| {
+        state == LISTENS && from.port() == at.port() && (is_same(from, at) || from.ip().to_canonical().is_unspecified())
+    })
+}
+
+/// The user of the first socket of this machine that is the one looked for, by its two ends and its state.
+#[cfg(target_os = "linux")]
+fn user_of(is_it: impl Fn(SocketAddr, SocketAddr, &str) -> bool) -> Option<u32> {
     let of_table = |table: &str| {
         let text = std::fs::read_to_string(table).ok()?;
         text.lines().skip(1).find_map(|line| {
             let mut words = line.split_whitespace().skip(1);
-            let (from, to) = (socket(words.next()?)?, socket(words.next()?)?);
-            // Behind both come the state, queues, timers and retransmissions.
-            let user = words.nth(4)?.parse().ok()?;
-            (is_same(from, peer) && is_same(to, local)).then_some(user)
+            let (from, to, state) = (socket(words.next()?)?, socket(words.next()?)?, words.next()?);
+            // Behind the state come queues, timers and retransmissions.
+            let user = words.nth(3)?.parse().ok()?;
+            is_it(from, to, state).then_some(user)
         })
     };
     of_table("/proc/self/net/tcp").or_else(|| of_table("/proc/self/net/tcp6"))
@@ -38,6 +65,11 @@ fn owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
 
 #[cfg(not(target_os = "linux"))]
 fn own() -> Option<u32> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn listener(_: SocketAddr) -> Option<u32> {
     None
 }
 
@@ -73,12 +105,14 @@ mod tests {
     #[test]
     fn the_own_user_is_found_at_the_other_end() {
         for listen in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(listener) = TcpListener::bind(listen) else { continue };
-            let address = listener.local_addr().expect("an address");
+            let Ok(listening) = TcpListener::bind(listen) else { continue };
+            let address = listening.local_addr().expect("an address");
             let _client = TcpStream::connect(address).expect("it listens");
-            let (_, peer) = listener.accept().expect("somebody connects");
+            let (_, peer) = listening.accept().expect("somebody connects");
             assert_eq!(owner(address, peer), own());
             assert!(own().is_some() && !is_another(address, peer));
+            assert_eq!(listener(address), own());
+            assert!(!is_listener_another(address));
         }
     }
 

@@ -9,6 +9,7 @@ mod namespaces;
 #[path = "../support/paceline.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod paceline;
+mod users;
 mod zookeeper;
 #[path = "../../../cluster/tests/support/zookeeper.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -142,6 +143,38 @@ fn a_run_over_three_hosts_survives_pulled_cables_and_a_link_that_is_cut() {
     let (status, events, errors) = master.end();
     assert_eq!(status, Some(130), "{errors}");
     assert!(named(&events, "set_aside").is_empty(), "{events:?}");
+    workers.into_iter().for_each(|worker| drop(worker.kill()));
+}
+
+/// The network of the master is away for less than the limit of silence: nobody is lost, and no step is taken again.
+#[test]
+fn a_master_whose_cable_is_pulled_for_less_than_the_limit_loses_nobody() {
+    let hosts = Hosts::new(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let listen = format!("{}:0", address(0));
+    let usual = ["master", "--events", "json", "--output", "run", "--listen", &listen, "--silence-limit", "20"];
+    let job = ["--min-workers", "2", "--set", "train.epochs=100000", "--set", "data.global_batch=24"];
+    let mut master = hosts.start(0, folder.path(), &[&usual[..], &job].concat());
+    let listening = master.wait_for("listening");
+    let join = listening["join"].as_str().expect("off loopback there is a join string").to_owned();
+    let worker = |host: usize| {
+        hosts.start(host, folder.path(), &["worker", "--slots", "1", "--events", "json", "--join", &join])
+    };
+    let workers = [1, 2].map(worker);
+    master.wait_for("checkpoint");
+    hosts.cable(0, "down");
+    // Links end after the silence that they are allowed, whatever happens meanwhile: there is no event to wait for.
+    std::thread::sleep(Duration::from_secs(7));
+    hosts.cable(0, "up");
+    let epoch = master.wait_for("epoch")["epoch"].as_u64().expect("a number");
+    while master.wait_for("epoch")["epoch"].as_u64() <= Some(epoch + 2) {}
+    master.interrupt();
+    let (status, events, errors) = master.end();
+    assert_eq!(status, Some(130), "{errors}");
+    for name in ["worker_lost", "rolled_back", "set_aside"] {
+        assert!(named(&events, name).is_empty(), "{name}: {:?}", named(&events, name));
+    }
+    assert_eq!(named(&events, "worker_joined").len(), 2, "nobody had to join again");
     workers.into_iter().for_each(|worker| drop(worker.kill()));
 }
 

@@ -41,7 +41,7 @@ use crate::coordination::{Coordination, Embedded, ZooKeeper};
 use crate::mode::{max_ahead, overlaps, replica_mode, rounds_of, step_size};
 use crate::record::Record;
 use crate::tracker::{Board, TrackerOptions};
-use crate::transport::{TcpOptions, TcpTransport, Transport};
+use crate::transport::{Limits, TcpOptions, TcpTransport, Transport};
 use crate::trust::{MasterIdentity, RunIdentity, Token, Trust};
 use crate::wire::JobText;
 use crate::{ClusterError, EVENTS_WAITING, descriptors, prove};
@@ -228,6 +228,7 @@ fn run_phase(
         listen,
         advertise: options.advertise.clone(),
         own_user_only: token.is_none(),
+        limits: Limits { silence: options.silence_limit, ..Limits::default() },
         ..TcpOptions::default()
     };
     let trust = match &identity {

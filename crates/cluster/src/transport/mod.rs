@@ -19,6 +19,7 @@ pub use limits::Limits;
 pub use tcp::{TcpOptions, TcpTransport, TransportError};
 
 use paceline_exchange::Frame;
+use std::time::Duration;
 
 use crate::trust::{Proof, Trust};
 
@@ -156,4 +157,9 @@ pub trait Transport: Send {
     /// Changes whom new links trust and what they show: a worker does so when it has become a member, and when its
     /// certificate was renewed. Links that stand stay as they are.
     fn set_trust(&mut self, trust: Trust);
+
+    /// Changes how long the other ends of new links may acknowledge nothing: see [`Limits::silence`].
+    fn set_silence(&mut self, silence: Duration) {
+        let _ = silence;
+    }
 }

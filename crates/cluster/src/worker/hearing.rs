@@ -1,5 +1,7 @@
 //! What a worker hears over its links.
 
+use std::time::Duration;
+
 use paceline_exchange::rounds::{Member, MemberEvent};
 use paceline_exchange::{Bulk, Frame, MemberRules, Planted, sharing};
 
@@ -150,6 +152,7 @@ impl Membership {
                     host.tell(&WorkerEvent::OtherRun { master: self.address.clone() });
                 }
                 (self.run, self.term) = (frame.run, frame.term);
+                host.links().set_silence(Duration::from_millis(options.silence_limit));
                 self.is_encrypted = identity.is_some();
                 if let Some(identity) = identity {
                     show(&identity, host)?;

@@ -1,6 +1,7 @@
 //! One incarnation of a worker, from joining to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use paceline_exchange::rounds::message::{ToMaster, ToPeer};
 use paceline_exchange::rounds::{Incarnation, MemberEvent, Now, Round, Term};
@@ -145,6 +146,8 @@ impl Membership {
         former: Option<Former>,
         host: &mut dyn WorkerHost,
     ) -> Self {
+        // A master that cannot be heard is waited for as long as patience lasts; the silence of peers is the run's limit.
+        host.links().set_silence(Duration::from_millis(setup.patience));
         let master = host.links().connect(&address);
         let now = host.now();
         Self {

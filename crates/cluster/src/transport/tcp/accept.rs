@@ -61,7 +61,7 @@ async fn stranger(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut 
 }
 
 async fn secure(shared: &Shared, link: &Link, stream: TcpStream) -> Result<Stream, String> {
-    super::socket::set_up(&stream, shared.limits.silence)?;
+    super::socket::set_up(&stream, shared.silence())?;
     if shared.own_user_only && matches!(shared.trust(), Trust::Plain) {
         // To look somebody up takes a while: not before it says something, else those who are silent keep the others out.
         let _ = stream.readable().await;

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::link::{self, Link};
 use super::stream::Stream;
 use super::{Shared, after};
+use crate::local_user;
 use crate::transport::TransportEvent;
 use crate::trust::Trust;
 
@@ -42,7 +43,13 @@ async fn open(shared: &Shared, to: &str) -> Result<Stream, String> {
         return Err(format!("{} is another machine, and this link has no TLS: use a join string", address.ip()));
     }
     let stream = TcpStream::connect(&*addresses).await.map_err(|error| error.to_string())?;
-    super::socket::set_up(&stream, shared.limits.silence)?;
+    super::socket::set_up(&stream, shared.silence())?;
+    if shared.own_user_only
+        && matches!(trust, Trust::Plain)
+        && stream.peer_addr().is_ok_and(local_user::is_listener_another)
+    {
+        return Err("it belongs to another user of the machine: let both use the same `--token-file`".into());
+    }
     match trust {
         Trust::Plain => Ok(Stream::Plain(stream)),
         Trust::Tls(trust) => Stream::connect(stream, &trust, shared.limits.linger).await,

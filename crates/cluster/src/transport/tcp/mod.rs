@@ -83,6 +83,8 @@ struct Shared {
     trust: RwLock<Trust>,
     last_link: AtomicU64,
     links: Mutex<HashMap<LinkId, Arc<Link>>>,
+    /// See [`Limits::silence`], in milliseconds.
+    silence: AtomicU64,
     /// Rung when a link has gone.
     gone: Condvar,
     events: Events,
@@ -110,6 +112,7 @@ impl TcpTransport {
         let address = address::advertised(&listen, bound, advertise.as_deref())?;
         let (stop, stopped) = bounded(0);
         let shared = Arc::new(Shared {
+            silence: AtomicU64::new(millis(limits.silence)),
             limits,
             plain_off_loopback,
             own_user_only,
@@ -131,7 +134,16 @@ fn after(duration: Duration) -> Instant {
     Instant::now() + duration.min(FAR)
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Shared {
+    fn silence(&self) -> Duration {
+        // Less than a second says more of the network than of a peer; more than an hour is beyond what sockets take.
+        Duration::from_millis(self.silence.load(Ordering::Relaxed).clamp(1000, 3_600_000))
+    }
+
     fn new_link(&self) -> Arc<Link> {
         let id = LinkId(self.last_link.fetch_add(1, Ordering::Relaxed) + 1);
         let link = Arc::new(Link::new(id, &self.limits));
@@ -211,6 +223,10 @@ impl Transport for TcpTransport {
 
     fn set_trust(&mut self, trust: Trust) {
         *self.shared.trust.write().unwrap_or_else(PoisonError::into_inner) = trust;
+    }
+
+    fn set_silence(&mut self, silence: Duration) {
+        self.shared.silence.store(millis(silence), Ordering::Relaxed);
     }
 }
 
