@@ -14,7 +14,7 @@ pub(crate) fn is_another(local: SocketAddr, peer: SocketAddr) -> bool {
     }
 }
 
-/// Whether another user of this machine, who is not root, listens at this address: what is sent there is read by that user. The other end of
+/// True if a user of this machine who is neither the own one nor root listens at this address. The other end of
 /// a connection has no user before it is accepted, so the listener is asked for.
 pub(crate) fn is_listener_another(at: SocketAddr) -> bool {
     if !at.ip().to_canonical().is_loopback() {

@@ -9,7 +9,9 @@ use paceline_model::{Batch, Targets};
 
 use crate::source::Notes;
 use crate::spec::{count, expect_name};
-use crate::table::{Cell, Decoder, Fitted, Format, Rows, Spread, days, fit, remark_on_classes, remark_on_held_out};
+use crate::table::{
+    Cell, Decoder, Dropped, Fitted, Foreign, Format, Rows, Spread, days, fit, remark_on_classes, remark_on_held_out,
+};
 use crate::{
     Advice, Arrays, Error, ExampleShape, LabelType, LeftOut, NormaliserKind, OpenOptions, Schema, SchemaTarget,
     SequenceColumns, Source, TableOptions, TargetShape, classes,
@@ -98,11 +100,11 @@ impl Options {
             if read.id.is_empty() {
                 read.id.clone_from(&known.id);
             }
-            read.order = read.order.or_else(|| known.order.clone());
             if read.label.is_empty() {
                 read.label.clone_from(&known.label);
             }
             read.expect_agreement(known, options.iter().any(|(key, _)| *key == "each"))?;
+            read.order = read.order.or_else(|| known.order.clone());
             (read.each_step, read.is_regression) = (known.each_step, known.is_regression);
             (read.steps, read.states_task) = (Some(known.steps), true);
         }
@@ -122,6 +124,13 @@ impl Options {
             Some(steps) if steps != known.steps => {
                 let message = format!("is {steps}, and the model was trained on {} steps: leave it out", known.steps);
                 unsuitable("steps", message)
+            }
+            _ if self.order.is_some() && known.order.is_some() && self.order != known.order => {
+                let [asked, trained] = [&self.order, &known.order].map(|name| name.clone().unwrap_or_default());
+                unsuitable(
+                    "order",
+                    format!("is `{asked}`, and the model was trained in the order of `{trained}`: leave it out"),
+                )
             }
             _ if states_each && self.each_step != known.each_step => {
                 let (asked, trained) = (each(self.each_step), each(known.each_step));
@@ -266,9 +275,16 @@ impl Origin {
         let mut ids: Vec<String> = Vec::new();
         let (mut sequences, mut sequence_of): (Vec<Sequence>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut decoded, mut unknown) = (decoder.room(1), 0);
+        let (mut foreign, mut dropped) = (known.map(|_| Foreign::new(&decoder)), Dropped::default());
         rows.restart()?;
-        while decoder.read_row(&mut rows, &mut decoded)? {
+        while decoder.read_row_telling(&mut rows, &mut decoded, |field| dropped.add(sequence_of.len(), field))? {
             let row = rows.record();
+            let nameless =
+                [Some(id), group].into_iter().flatten().find(|field| Cell::of(&row[*field]) == Cell::Missing);
+            if let Some(field) = nameless {
+                return Err(rows.without_group(field));
+            }
+            foreign.iter_mut().for_each(|foreign| foreign.add(row, decoded.unknown));
             let next = places.len();
             let at = *places.entry(row[id].to_owned()).or_insert(next);
             if at == sequences.len() {
@@ -287,6 +303,10 @@ impl Origin {
             decoded.clear();
         }
         notes.remarks.extend(learned.and(remark_on_held_out(unknown, &rows)));
+        if let Some(foreign) = foreign {
+            notes.remarks.extend(dropped.notes(&rows, sequence_of.len()).remarks);
+            notes.remarks.extend(foreign.remarks(&rows));
+        }
         if sequences.is_empty() {
             return Err(Error::OnlyHeader { path: rows.path.clone() });
         }

@@ -29,10 +29,10 @@ mod survey;
 use blocks::{BlockTable, Cache};
 pub(crate) use dates::days;
 pub(crate) use decoder::Decoder;
-use dropped::Dropped;
+pub(crate) use dropped::Dropped;
 use fit::Groups;
 pub(crate) use fit::{Fitted, fit};
-use foreign::Foreign;
+pub(crate) use foreign::Foreign;
 pub(crate) use narrowing::{Spread, remark_on_classes, remark_on_held_out, remark_on_unknown};
 pub use options::{Header, Missing, TableOptions, Task, Unknown};
 pub(crate) use rows::{Cell, Rows};
@@ -270,6 +270,9 @@ fn check_rows(
     while decoder.read_row_telling(rows, &mut scratch, |field| dropped.add(examples, field))? {
         if examples % block_rows == 0 {
             starts.push(rows.position());
+        }
+        if let Some(Err(field)) = groups.as_ref().map(|groups| groups.expect(rows.record())) {
+            return Err(rows.without_group(field));
         }
         groups.iter_mut().for_each(|groups| groups.add(rows.record()));
         foreign.add(rows.record(), scratch.unknown);

@@ -11,7 +11,7 @@ use crate::pass::{Backward, Draw, Forward, Needs, RowsOfGradient, WrittenNext};
 use crate::plain::{judge, push};
 use crate::plan::{BackPlaces, ForcePlaces, HeadPlaces, InputPlace, Lowering, Places, Plan, Purpose, Sum};
 use crate::weight_noise::Disturbed;
-use crate::{Network, Real};
+use crate::{Loss as LossFunction, Network, Real};
 
 /// How operations are carried out.
 pub(crate) trait Kernels: Send {
@@ -540,7 +540,29 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
         Targets::Values { width, values } if *width != wanted || values.len() != rows * wanted => {
             bad("targets per example", wanted.to_string(), width.to_string())
         }
-        Targets::Values { .. } => Ok(()),
+        Targets::Values { width, values } => values
+            .chunks_exact(*width)
+            .enumerate()
+            .try_for_each(|(row, own)| check_range(&network.graph.heads[0].loss, own, batch.indices[row])),
+    }
+}
+
+/// Whether numbers to predict are such as a loss can learn: it would fall without an end for others.
+fn check_range(loss: &LossFunction, targets: &[f32], example: u64) -> Result<(), Error> {
+    let (most, expected) = match loss {
+        LossFunction::BinaryCrossEntropy => (1.0, "numbers from 0 to 1 for `binary_cross_entropy`"),
+        LossFunction::CrossEntropy => (f32::MAX, "numbers that are not negative for `cross_entropy`"),
+        LossFunction::KlDivergence => (f32::MAX, "numbers that are not negative for `kl_divergence`"),
+        LossFunction::Poisson => (f32::MAX, "numbers that are not negative for `poisson`"),
+        _ => return Ok(()),
+    };
+    // A step without a target is not judged.
+    match targets.iter().find(|target| **target < 0.0 || **target > most) {
+        None => Ok(()),
+        Some(wrong) => {
+            let found = format!("{wrong} in example {example}, counted from 0");
+            Err(Error::BadBatch { what: "targets:", expected: expected.into(), found })
+        }
     }
 }
 
@@ -563,6 +585,7 @@ fn check_several(network: &Network, columns: &[TargetColumns], batch: &Batch) ->
         for (row, targets) in values.chunks_exact(width).enumerate() {
             let own = &targets[columns.range(width)];
             if own.len() == network.graph.targets(head) {
+                check_range(&head.loss, own, batch.indices[row])?;
                 continue;
             }
             // A step without a target is not judged.

@@ -103,17 +103,18 @@ impl Network {
     #[must_use]
     pub fn for_targets(mut self, width: usize) -> Self {
         let columns = self.graph.target_columns();
-        let (full, short) = TargetColumns::row_lengths(&columns);
-        if full == short || width != short {
+        if columns.is_empty() {
             return self.for_values();
         }
+        let (full, short) = TargetColumns::row_lengths(&columns);
+        let holds_classes = full != short && width == short;
         for (head, columns) in columns.iter().enumerate() {
             let own = &self.graph.heads[head];
             let assumed = self.assumed.get(own.layer).copied().unwrap_or_default();
-            // A stated sigmoid of one unit tells two classes apart.
+            // A stated sigmoid of one unit, among several ends, tells two classes apart.
             let is_pair =
                 own.loss == Loss::BinaryCrossEntropy && !assumed.activation && columns.range(width).len() == 1;
-            if !own.loss.is_of_classes() && !is_pair {
+            if !(is_pair || holds_classes && own.loss.is_of_classes()) {
                 self.judge_values(head);
             }
         }

@@ -9,7 +9,7 @@ use paceline_model::Progress;
 use paceline_nn::{Layout, NetworkConfig, Parameter, WeightsFile};
 use serde::{Deserialize, Serialize};
 
-use crate::run::start_from::{Begins, same_features};
+use crate::run::start_from::{Begins, same_classes, same_features};
 use crate::{Error, Trainer};
 
 /// What the table `transfer` of a job says.
@@ -88,6 +88,10 @@ impl Transfer {
     }
 }
 
+fn column_names(schema: &Schema) -> BTreeSet<&str> {
+    schema.columns.iter().map(|column| column.name.as_str()).collect()
+}
+
 impl Trainer {
     /// Begins with the weights of a file. Features are treated as the training data asks for.
     pub fn transferred(mut self, transfer: &Transfer) -> Result<Self, Error> {
@@ -123,15 +127,16 @@ impl Trainer {
                 }
             }
         }
-        // Only the order is held against the file: other data may well have other features.
-        let begins_anew = network.parameters().first().is_none_or(|first| told.fresh.contains(&first.name));
-        if let (Some(own), Some(theirs), false) = (
-            self.train.schema(),
-            file.metadata("schema").and_then(|text| serde_json::from_str::<Schema>(text).ok()),
-            begins_anew,
-        ) && own.feature_names().iter().collect::<BTreeSet<_>>() == theirs.feature_names().iter().collect()
-        {
-            same_features(own, &theirs)?;
+        // Weights are of places: features and classes of the same names must stand where they stood. Other data may well have others.
+        let is_taken = |parameter: Option<&Parameter>| parameter.is_some_and(|own| !told.fresh.contains(&own.name));
+        let schema = file.metadata("schema").and_then(|text| serde_json::from_str::<Schema>(text).ok());
+        if let (Some(own), Some(theirs)) = (self.train.schema(), schema) {
+            if is_taken(network.parameters().first()) && column_names(own) == column_names(&theirs) {
+                same_features(own, &theirs)?;
+            }
+            if is_taken(network.parameters().last()) {
+                same_classes(own.class_names().unwrap_or_default(), theirs.class_names().unwrap_or_default())?;
+            }
         }
         told.unused = file.names().filter(|name| !used.iter().any(|used| used == name)).map(str::to_owned).collect();
         if let Some(first) = missing.first() {

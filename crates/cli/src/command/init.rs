@@ -222,6 +222,14 @@ fn job(spec: &str, columns: &[ColumnSurvey], label: usize) -> Result<String> {
         source += "&unknown=ignore";
         comments += "# Texts are categories; one that training has not seen is none of them.\n";
     }
+    if is_classes && 2 * target.numeric_texts > target.texts {
+        let warning = target.warning().unwrap_or_default();
+        let message = format!(
+            "the column `{}` {warning}: write them with digits and one decimal point, or name another column with `--label`",
+            target.name
+        );
+        return Err(Misuse(message).into());
+    }
     if is_classes && target.distinct as u64 == rows && rows > 20 {
         let message = format!(
             "the column `{}` has another text in every row, and nothing could be learned: name another with `--label`",

@@ -130,6 +130,12 @@ fn a_stated_sigmoid_among_several_ends_tells_two_classes_apart() {
     let told = run(folder.path(), &["train", "pair.toml"]).done().output;
     let own = told.split("output `colour`").next().expect("the first end");
     assert!(own.contains("accuracy") && own.contains("AUC") && !own.contains("RMSE"), "{told}");
+    // Beside an end for a number, too, whose target is as wide.
+    let ends = r#"{ output = { units = 1, activation = "sigmoid", name = "returns", after = "body" } }, { output = { units = 1, activation = "identity", name = "noise", after = "body" } }"#;
+    job(folder.path(), "mixed.toml", "returns,noise", ends);
+    let told = run(folder.path(), &["train", "mixed.toml"]).done().output;
+    let (own, other) = told.split_once("output `noise`").expect("two ends");
+    assert!(own.contains("accuracy") && !own.contains("RMSE") && other.contains("RMSE"), "{told}");
 }
 
 #[test]
@@ -184,6 +190,12 @@ fn a_model_to_begin_with_finds_its_columns_by_name() {
         .refused(1, &["feature 1 to be `b`, as in the training data", "found `a`"]);
     run(folder.path(), &[&taken[..], &swapped, &["--set", "transfer.fresh=[\"body\"]"]].concat()).done();
     run(folder.path(), &[&taken[..], &["--overwrite"]].concat()).done();
+    let classes = ["--set", "data.train=\"csv:ab.csv?label=y&classes=yes,no\"", "--events", "none", "--overwrite"];
+    run(folder.path(), &[&taken[..], &classes].concat())
+        .refused(1, &["the classes `yes`, `no`, in this order", "`no`, `yes`"]);
+    // The file that weights are taken from is read, and so is not removed.
+    let own = ["train", "transfer.toml", "--output", "runs/ab", "--overwrite"];
+    run(folder.path(), &own).refused(1, &["is read by this run"]);
 }
 
 #[test]

@@ -54,7 +54,12 @@ impl ImageOptions {
                 }
                 "fit" => {
                     expect_name("value of `fit`", value, &["crop", "stretch"])?;
-                    options.fit = if value == "crop" { Fit::Crop } else { Fit::Stretch };
+                    let fit = if value == "crop" { Fit::Crop } else { Fit::Stretch };
+                    if trained.is_some() && fit != options.fit {
+                        let message = format!("is `{value}`, and the model was trained otherwise: leave it out");
+                        return Err(Error::Unsuitable { setting: "fit", message });
+                    }
+                    options.fit = fit;
                 }
                 "unreadable" => {
                     expect_name("value of `unreadable`", value, &["stop", "skip"])?;

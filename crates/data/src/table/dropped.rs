@@ -4,23 +4,23 @@ use crate::source::Notes;
 
 /// Rows that are left out because a value is missing.
 #[derive(Default)]
-pub(super) struct Dropped {
+pub(crate) struct Dropped {
     /// The rows, with the field that was empty.
     rows: Vec<(u64, usize)>,
 }
 
 impl Dropped {
     /// A row after so many that were kept lacks this field.
-    pub(super) fn add(&mut self, kept: usize, field: usize) {
+    pub(crate) fn add(&mut self, kept: usize, field: usize) {
         self.rows.push((kept as u64 + self.rows.len() as u64, field));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// In words, for a file of which so many rows were kept.
-    pub(super) fn notes(self, rows: &Rows, kept: usize) -> Notes {
+    pub(crate) fn notes(self, rows: &Rows, kept: usize) -> Notes {
         let count = self.rows.len();
         let all = kept + count;
         let remark = format!(

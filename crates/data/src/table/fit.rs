@@ -253,6 +253,11 @@ impl Groups {
         Self { field, known: HashMap::new(), numbers: Vec::new() }
     }
 
+    /// Fails for a row of no group.
+    pub(crate) fn expect(&self, record: &StringRecord) -> Result<(), usize> {
+        if Cell::of(&record[self.field]) == Cell::Missing { Err(self.field) } else { Ok(()) }
+    }
+
     pub(crate) fn add(&mut self, record: &StringRecord) {
         let next = self.known.len() as u32;
         self.numbers.push(*self.known.entry(record[self.field].to_owned()).or_insert(next));
@@ -293,6 +298,9 @@ fn gather(
         for (field, gathered) in used.iter().zip(&mut gathered).filter(|_| is_learned) {
             let text = &record[*field];
             gathered.add(text, Cell::of(text), || position_of(record));
+        }
+        if let Some(Err(field)) = groups.as_ref().map(|groups| groups.expect(record)) {
+            return Err(rows.without_group(field));
         }
         groups.iter_mut().for_each(|groups| groups.add(record));
         if count % block_rows == 0 {

@@ -7,7 +7,7 @@ use super::{Decoder, remark_on_unknown};
 use crate::suggestion::listed;
 
 /// Counts such cells of the rows that are read for a trained model.
-pub(super) struct Foreign {
+pub(crate) struct Foreign {
     unknown: u64,
     rows: u64,
     /// The fields in which no row had a value yet.
@@ -15,19 +15,19 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    pub(super) fn new(decoder: &Decoder) -> Self {
+    pub(crate) fn new(decoder: &Decoder) -> Self {
         Self { unknown: 0, rows: 0, empty: decoder.fields().collect() }
     }
 
     /// A row was decoded, with so many cells of unknown categories.
-    pub(super) fn add(&mut self, record: &StringRecord, unknown: u64) {
+    pub(crate) fn add(&mut self, record: &StringRecord, unknown: u64) {
         self.unknown += unknown;
         self.rows += 1;
         self.empty.retain(|field| Cell::of(&record[*field]) == Cell::Missing);
     }
 
     /// A sentence for each kind.
-    pub(super) fn remarks(self, rows: &Rows) -> Vec<String> {
+    pub(crate) fn remarks(self, rows: &Rows) -> Vec<String> {
         let mut remarks: Vec<String> = remark_on_unknown(self.unknown, rows).into_iter().collect();
         // One row without a value says nothing of its column.
         if self.rows > 1 && !self.empty.is_empty() {

@@ -232,6 +232,17 @@ impl Rows {
         }
     }
 
+    /// The row that was read last lacks the name of what it belongs to.
+    pub(crate) fn without_group(&self, field: usize) -> Error {
+        Error::BadCell {
+            path: self.path.clone(),
+            line: self.line(),
+            column: self.names[field].clone(),
+            expected: "name of what the row belongs to",
+            found: self.record[field].to_owned(),
+        }
+    }
+
     /// Where the row that was read last begins.
     pub(crate) fn position(&self) -> Position {
         self.record.position().cloned().unwrap_or_else(Position::new)

@@ -53,6 +53,27 @@ fn steps_of_text_and_ids_of_sequences_are_kept_and_texts_as_order_are_remarked_o
 }
 
 #[test]
+fn sequences_without_an_id_or_in_another_order_than_the_model_are_refused_and_the_unknown_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "id,t,v,cat,y\nq,1,5,a,0\nq,2,4,b,1\np,1,3,a,0\np,2,2,b,1\n";
+    let path = file(folder.path(), "s.csv", text);
+    let query = "?id=id&order=t&label=y&unknown=ignore&missing=mean";
+    let trained = opened(&format!("sequences:{path}{query}"));
+    let later = OpenOptions { schema: trained.schema().cloned(), ..OpenOptions::default() };
+    let error = open(&format!("sequences:{path}?order=v"), &later).err().expect("refused").to_string();
+    assert!(error.contains("`order` is `v`, and the model was trained in the order of `t`"), "{error}");
+    let nameless = file(folder.path(), "n.csv", "id,t,v,cat,y\nq,1,5,a,0\n,2,4,b,1\n");
+    for error in [refused(&format!("sequences:{nameless}{query}")), {
+        open(&format!("sequences:{nameless}"), &later).err().expect("refused").to_string()
+    }] {
+        assert!(error.contains("line 3, column `id`: expected a name of what the row belongs to"), "{error}");
+    }
+    let other = file(folder.path(), "o.csv", "id,t,v,cat,y\nq,1,,c,0\nq,2,,d,1\n");
+    let told = open(&format!("sequences:{other}"), &later).expect("it can be read").remarks().join("\n");
+    assert!(told.contains("2 cells of `") && told.contains("has a value in `v`"), "{told}");
+}
+
+#[test]
 fn text_is_cut_into_sequences_that_tell_the_next_character() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = file(folder.path(), "a.txt", "abacab");

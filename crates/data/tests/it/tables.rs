@@ -324,6 +324,17 @@ fn weights_that_are_all_zero_and_options_given_twice_are_refused() {
 }
 
 #[test]
+fn a_row_without_a_group_is_refused_with_its_line() {
+    let table = Table::new("a,g,label\n1,x,p\n2,,q\n3,y,p\n");
+    let message = table.message("label=label&group=g");
+    assert!(message.contains("line 3, column `g`: expected a name of what the row belongs to"), "{message}");
+    let trained = Table::new("a,label\n1,p\n2,q\n").open("label=label").unwrap();
+    let options = OpenOptions { schema: trained.schema().cloned(), ..table.options() };
+    let error = table.open_with("group=g", options).err().expect("refused").to_string();
+    assert!(error.contains("line 3, column `g`"), "{error}");
+}
+
+#[test]
 fn a_first_line_that_states_the_separator_is_no_row() {
     for text in ["sep=;\na;label\n1,5;x\n2;y\n", "\u{feff}sep=;\r\na;label\r\n1,5;x\r\n2;y\r\n"] {
         let source = Table::new(text).open("label=label&categories=a").unwrap();

@@ -227,6 +227,28 @@ fn a_window_outside_of_the_image_pools_to_zero() {
 }
 
 #[test]
+fn targets_that_a_loss_cannot_learn_are_refused_with_the_example() {
+    for (end, wrong) in [
+        (r#""loss": "binary_cross_entropy""#, 2.0),
+        (r#""loss": "poisson""#, -1.0),
+        (r#""loss": "kl_divergence""#, -0.5),
+    ] {
+        let json = format!(r#"{{"input": {{"feed_forward": 3}}, "layers": [{{"output": {{"units": 2, {end}}}}}]}}"#);
+        let network = network(&json);
+        let mut engine = Engine::new(network.clone());
+        let state = network.initial_state();
+        let mut batch = batch_for(&network, 4, 1);
+        batch.targets = paceline_model::Targets::Values { width: 2, values: vec![0.5; 8] };
+        let mut outputs = Vec::new();
+        engine.predict(&batch, &state, &mut outputs).expect("shares");
+        let paceline_model::Targets::Values { values, .. } = &mut batch.targets else { panic!("numbers") };
+        values[5] = wrong;
+        let error = engine.predict(&batch, &state, &mut outputs).expect_err(end).to_string();
+        assert!(error.contains("targets:") && error.contains(&format!("{wrong} in example")), "{error}");
+    }
+}
+
+#[test]
 fn targets_that_are_no_classes_of_an_end_are_refused_with_the_example() {
     let json = r#"{"input": {"feed_forward": 3}, "layers": [
         {"dense": {"units": 4, "name": "body"}},
@@ -244,7 +266,8 @@ fn targets_that_are_no_classes_of_an_end_are_refused_with_the_example() {
         let mut outputs = Vec::new();
         let error = engine.predict(&batch, &state, &mut outputs).expect_err("no class").to_string();
         assert!(
-            error.contains("the number of a class, from 0 to 2") && error.contains("in example 15"),
+            error.contains("the number of a class of the output `kind`, from 0 to 2")
+                && error.contains("in example 15"),
             "{wrong}: {error}"
         );
     }

@@ -224,6 +224,8 @@ impl Job {
     pub fn expect_inputs_safe(&self, folder: &Path, others: &[&Path], options: &OpenOptions) -> Result<(), Error> {
         let phases = self.phases();
         let of_phases = || phases.iter().flat_map(|phase| [Some(&phase.data.train), phase.data.test.as_ref()]);
+        let transfer = self.transfer.as_ref().map(|transfer| transfer.from.as_path());
+        let others: Vec<&Path> = others.iter().copied().chain(transfer).collect();
         let specs = || [Some(&self.data.train), self.data.test.as_ref()].into_iter().chain(of_phases()).flatten();
         for path in at_stake(folder) {
             let is_other = |other: &&&Path| std::fs::canonicalize(other).ok() == std::fs::canonicalize(&path).ok();

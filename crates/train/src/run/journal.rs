@@ -30,6 +30,8 @@ pub struct Journal {
     log: Option<File>,
     scores: Option<Scores>,
     has_failed: bool,
+    /// Whether the last line may have no end.
+    is_torn: bool,
 }
 
 /// One epoch.
@@ -80,7 +82,15 @@ impl Journal {
                 let _ = std::fs::remove_file(folder.join(old));
             }
         }
-        Self { folder: folder.to_owned(), metrics, rows, log: log.ok(), scores: None, has_failed: false }
+        Self {
+            folder: folder.to_owned(),
+            metrics,
+            rows,
+            log: log.ok(),
+            scores: None,
+            has_failed: false,
+            is_torn: false,
+        }
     }
 
     /// Takes an event. Says what could not be written, the first time.
@@ -130,7 +140,11 @@ impl Journal {
         if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
             line.extend(event);
         }
-        log.write_all(format!("{line}\n").as_bytes())
+        // A full disk may have cut the line before short.
+        let begin = if std::mem::take(&mut self.is_torn) { "\n" } else { "" };
+        let written = log.write_all(format!("{begin}{line}\n").as_bytes());
+        self.is_torn = written.is_err();
+        written
     }
 
     fn write_epochs(&self) -> io::Result<()> {

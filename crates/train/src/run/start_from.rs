@@ -73,6 +73,9 @@ impl Trainer {
     }
 }
 
+/// Names that a message quotes.
+const MOST_NAMED: usize = 5;
+
 /// Fails if features or classes stand in other places than they did when the model was trained: its weights are of places.
 fn same_meaning(ours: &Schema, theirs: &Schema) -> Result<(), Error> {
     let other = |expected: String, found: String| Err(Error::OtherModel { expected, found });
@@ -89,11 +92,26 @@ fn same_meaning(ours: &Schema, theirs: &Schema) -> Result<(), Error> {
     }
     let classes = |schema: &Schema| schema.class_names().map(<[String]>::to_vec).unwrap_or_default();
     let (own, known) = (classes(ours), classes(theirs));
-    let is_permuted = own != known && own.len() == known.len() && own.iter().all(|name| known.contains(name));
-    match is_permuted {
-        true => other(format!("the classes `{}`", own.join("`, `")), format!("`{}`", known.join("`, `"))),
-        false => Ok(()),
+    same_classes(&own, &known)
+}
+
+/// Fails if the outputs of a model stand for other classes than those of the data.
+pub(crate) fn same_classes(ours: &[String], theirs: &[String]) -> Result<(), Error> {
+    if ours.is_empty() || theirs.is_empty() || ours == theirs {
+        return Ok(());
     }
+    let named = |names: &[String]| {
+        let more =
+            if names.len() > MOST_NAMED { format!(" and {} more", names.len() - MOST_NAMED) } else { String::new() };
+        format!("`{}`{more}", names[..names.len().min(MOST_NAMED)].join("`, `"))
+    };
+    Err(Error::OtherModel {
+        expected: format!("the classes {}, in this order, as in the training data", named(ours)),
+        found: format!(
+            "{}: name them in the order of the model, as in `?classes=a,b`, or let the last layer begin anew",
+            named(theirs)
+        ),
+    })
 }
 
 /// Fails if the features of two schemas are not the same, in the same order.

@@ -215,7 +215,10 @@ impl Tuning {
 
     /// Warnings on its data, a sentence each.
     pub fn remarks(&self) -> impl Iterator<Item = &String> {
-        self.sources.iter().flat_map(|source| source.remarks())
+        let [train, test] = &self.sources;
+        // Parts of one source say the same.
+        let own = |remark: &&String| !train.remarks().contains(remark);
+        train.remarks().iter().chain(test.remarks().iter().filter(own))
     }
 
     /// Epochs that trials are trained for, from the first stop to the last; none are as many as their jobs say.

@@ -520,7 +520,7 @@ fn a_loss_that_is_no_number_in_one_worker_ends_the_run_at_its_step() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (error, _) = fail(mode.clone(), 78.0, folder.path());
         let text = error.to_string();
-        assert!(text.starts_with("the loss became NaN at step 3 (epoch 0)"), "{mode:?}: {text}");
+        assert!(text.starts_with("the loss became NaN at step 3 (epoch 1)"), "{mode:?}: {text}");
         assert!(text.contains("checkpoint.safetensors"), "{mode:?}: {text}");
     }
 }
