@@ -105,12 +105,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:
         """A fit that fails or is interrupted leaves classes, names of columns and model as they were: they belong together."""
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _seed_of_fit(self, *, goes_on: bool) -> Model | None:
