@@ -547,7 +547,7 @@ fn check(network: &Network, batch: &Batch) -> Result<(), Error> {
     }
 }
 
-/// Whether numbers to predict are such as a loss can learn: it would fall without an end for others.
+/// Fails for targets outside the domain of a loss, for which it has no minimum.
 fn check_range(loss: &LossFunction, targets: &[f32], example: u64) -> Result<(), Error> {
     let (most, expected) = match loss {
         LossFunction::BinaryCrossEntropy => (1.0, "numbers from 0 to 1 for `binary_cross_entropy`"),

@@ -184,10 +184,9 @@ impl ModelFile {
             self.write(numbers, arrays, &mut file)?;
             file.sync_all()
         })();
-        // The new name must outlast a loss of power, too.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let renamed = written.and_then(|()| std::fs::rename(&beside, path));
-        renamed.and_then(|()| File::open(folder)?.sync_all()).map_err(|source| {
+        renamed.and_then(|()| sync_folder(folder)).map_err(|source| {
             // Nothing half-written stays behind; if it cannot be removed there is nothing more to be done.
             let _ = std::fs::remove_file(&beside);
             fail("write", source)
@@ -448,6 +447,15 @@ fn check_tensors(path: &Path, network: &Network, tensors: &Metadata) -> Result<P
         beside.push((short.to_owned(), info.data_offsets.0, info.shape[0]));
     }
     Ok((places, beside))
+}
+
+/// Writes the names of a folder to the disk, so that a rename outlasts a loss of power.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        // Some network file systems sync no folders.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
 }
 
 /// A name in the same folder that no other process uses.

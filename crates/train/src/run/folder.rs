@@ -253,7 +253,6 @@ pub(crate) fn clear(folder: &Path) -> Result<(), Error> {
     names.extend(OF_SEARCH.into_iter().filter(|_| has(TRIALS)));
     names.extend(OF_FOLDS.into_iter().filter(|_| has(FOLDS)));
     names.extend(OF_MASTERS.into_iter().chain([super::MODEL]).filter(|_| is_led(folder)));
-    names.dedup();
     let files = names.into_iter().map(|name| folder.join(name)).filter(|path| path.exists());
     Checkpoints::all_in(folder).into_iter().chain(files).try_for_each(std::fs::remove_file).map_err(fail)?;
     parts(folder).iter().try_for_each(std::fs::remove_dir_all).map_err(fail)

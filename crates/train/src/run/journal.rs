@@ -30,7 +30,7 @@ pub struct Journal {
     log: Option<File>,
     scores: Option<Scores>,
     has_failed: bool,
-    /// Whether the last line may have no end.
+    /// True if the last write failed, so that a line may be cut short.
     is_torn: bool,
 }
 
